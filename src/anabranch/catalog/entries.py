@@ -1,0 +1,135 @@
+"""What the catalog keeps, as plain data, and how it is written down.
+
+In: streams, declarations and subscriptions. Out: the same as JSON, and back; and in words, how two streams
+differ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from anabranch.catalog.reading import shown
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.job import Source, StreamDeclaration
+from anabranch.model.stream import Stream, Time
+
+ACTIVE = "active"
+CANCELLED = "cancelled"
+
+FROM_JOB = "job"
+FROM_SUBSCRIBE = "subscribe"
+
+
+@dataclass(frozen=True)
+class NewSubscription:
+    """A bound query on its way into the catalog; times in stored units. It sees the items with after < time
+    <= until.
+    """
+
+    name: str
+    stream: str
+    family: str
+    kind: str
+    query: str
+    spec: dict[str, Any]
+    after: Time | None = None
+    until: Time | None = None
+    origin: str = FROM_SUBSCRIBE
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A subscription of the catalog.
+
+    `label` is what its results are delivered under: its name or, where an earlier subscription had the name
+    and was cancelled, `name#number`, so that the results of the two stay apart.
+    """
+
+    number: int
+    name: str
+    label: str
+    stream: str
+    family: str
+    kind: str
+    query: str
+    spec: dict[str, Any]
+    state: str
+    activate: Time | None
+    cancel: Time | None
+    origin: str
+    created: str
+    cancelled: str | None
+
+    @property
+    def active(self) -> bool:
+        return self.state == ACTIVE
+
+
+def entry_of(row: tuple[Any, ...]) -> Entry:
+    """A row of the table of subscriptions; columns in the order of Entry's fields."""
+    number, name, label, stream, family, kind, query, spec, state, activate, cancel, *rest = row
+    times = json.loads(activate), json.loads(cancel)
+    return Entry(number, name, label, stream, family, kind, query, json.loads(spec), state, *times, *rest)
+
+
+def dump_stream(stream: Stream) -> dict[str, Any]:
+    """Everything but the name and the columns, in stored units."""
+    out = asdict(stream)
+    del out["name"], out["columns"]
+    made: dict[str, Any] = json.loads(json.dumps(out))  # tuples become lists, as they will be when read
+    return made
+
+
+def load_stream(name: str, columns: str, settings: str) -> Stream:
+    parts = json.loads(settings)
+    for key in ("position", "regions", "bounds"):
+        parts[key] = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in parts[key])
+    return Stream(name, tuple(Column(n, ColumnType(t)) for n, t in json.loads(columns)), **parts)
+
+
+def dump_declaration(declaration: StreamDeclaration) -> str:
+    return json.dumps(asdict(declaration), default=str)
+
+
+def load_declaration(text: str) -> StreamDeclaration:
+    parts = json.loads(text)
+    return StreamDeclaration(parts["name"], Source(**parts["source"]), parts["settings"])
+
+
+def differences(old: Stream, new: Stream) -> Iterator[str]:
+    """`column en was float, is string now`, `lateness was 0, is 5 now`"""
+    before = {column.name: column.type for column in old.columns}
+    after = {column.name: column.type for column in new.columns}
+    for name in before.keys() - after.keys():
+        yield f"column {name} is gone"
+    for name in after.keys() - before.keys():
+        yield f"column {name} is new"
+    for name in before.keys() & after.keys():
+        if before[name] is not after[name]:
+            yield f"column {name} was {before[name]}, is {after[name]} now"
+    if before == after and list(before) != list(after):
+        yield f"the columns were in the order {', '.join(before)}, are {', '.join(after)} now"
+    old_settings, new_settings = dump_stream(old), dump_stream(new)
+    for key, value in old_settings.items():
+        if value != new_settings[key]:
+            yield f"{key} was {_said(value)}, is {_said(new_settings[key])} now"
+
+
+def source_differences(old: StreamDeclaration, new: StreamDeclaration) -> Iterator[str]:
+    """Where a stream comes from decides what it is; how it is read (options of Spark) does not."""
+    for key, before, after in (
+        ("format", old.source.format, new.source.format),
+        *(
+            (key, old.source.options.get(key), new.source.options.get(key))
+            for key in ("path", "topic", "name")
+        ),
+    ):
+        if before != after:
+            yield f"source {key} was {_said(before)}, is {_said(after)} now"
+
+
+def _said(value: Any) -> str:
+    return "not set" if value is None or value == [] else shown(value)

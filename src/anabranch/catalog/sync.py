@@ -1,0 +1,157 @@
+"""Brings the subscriptions of a job file into the catalog.
+
+In: a job, and the catalog with what earlier runs and people left there. Out: new subscriptions in the
+catalog. Never: the end of one; what was added with `subscribe` stays, and what was cancelled stays cancelled.
+
+    in the catalog              in the job file      then
+    nothing                     a query              it is added
+    active                      the same query       it stays
+    active                      another query        JobError: cancel it first
+    cancelled                   the same query       it stays cancelled
+    cancelled                   another query        it is added, the name was free
+    active, from a job          nothing              it stays; the caller is told
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from anabranch.catalog.declare import stored_time
+from anabranch.catalog.entries import FROM_JOB, FROM_SUBSCRIBE, Entry, NewSubscription
+from anabranch.catalog.reading import suggestion
+from anabranch.catalog.sqlite import Catalog
+from anabranch.model.errors import JobError
+from anabranch.model.job import Job
+from anabranch.model.stream import Stream
+from anabranch.model.subscription import Subscription
+
+#: So many wrong queries are shown at once.
+MOST_SHOWN = 10
+
+
+@dataclass
+class Synced:
+    """Names: what was added, what stays, what stays cancelled, and what runs on without being in the file
+    any more.
+    """
+
+    added: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+
+
+def check_queries(job: Job) -> None:
+    """Refuses what can be refused before the columns are known: syntax and names of streams."""
+    from anabranch.language.parse import (
+        parse,
+    )  # here, so that commands without a query start without the parser
+
+    def check(asked: Subscription) -> None:
+        tree = parse(asked.query)
+        name = tree.stream.text
+        if name not in job.streams:
+            raise JobError(f"unknown stream {name!r}{suggestion(name, job.streams)}")
+
+    _each(job, job.subscriptions, check)
+
+
+def sync_job(catalog: Catalog, job: Job, streams: Mapping[str, Stream]) -> Synced:
+    """Adds what is new, all of it or, if one cannot be, nothing."""
+    latest = {entry.name: entry for entry in catalog.subscriptions(state=None)}
+    synced = Synced()
+    new: list[NewSubscription] = []
+
+    def take(asked: Subscription) -> None:
+        entry = latest.get(asked.name)
+        made = None if entry is not None and entry.query == asked.query else bound(asked, streams)
+        if made is not None and not _same_meaning(entry, made):
+            if entry is not None and entry.active:
+                raise JobError(_taken(entry, asked))
+            new.append(replace(made, origin=FROM_JOB))
+            synced.added.append(asked.name)
+            return
+        assert entry is not None
+        if entry.active:
+            _check_times(entry, asked, streams[entry.stream])
+        (synced.kept if entry.active else synced.cancelled).append(asked.name)
+
+    _each(job, job.subscriptions, take)
+    catalog.subscribe_many(new)
+    names = {asked.name for asked in job.subscriptions}
+    synced.absent = [
+        e.name for e in latest.values() if e.active and e.origin == FROM_JOB and e.name not in names
+    ]
+    return synced
+
+
+def bound_all(job: Job, streams: Mapping[str, Stream]) -> list[NewSubscription]:
+    """The subscriptions of a job file, understood; the catalog is not asked."""
+    out: list[NewSubscription] = []
+    _each(job, job.subscriptions, lambda asked: out.append(bound(asked, streams)))
+    return out
+
+
+def bound(asked: Subscription, streams: Mapping[str, Stream]) -> NewSubscription:
+    """A subscription with its query understood and its times in stored units."""
+    from anabranch.language.bind import compile_query
+
+    made = compile_query(asked.query, streams)
+    stream, spec = streams[made.stream], made.spec.to_json()
+    after = stored_time(stream, asked.activate, "activate")
+    until = stored_time(stream, asked.cancel, "cancel")
+    return NewSubscription(
+        asked.name, made.stream, made.family, spec["kind"], asked.query, spec, after, until, FROM_SUBSCRIBE
+    )
+
+
+def _same_meaning(entry: Entry | None, made: NewSubscription) -> bool:
+    """Another text may still be the same query: other blanks, other case."""
+    return entry is not None and (entry.stream, entry.spec) == (
+        made.stream,
+        json.loads(json.dumps(made.spec)),
+    )
+
+
+def _taken(entry: Entry, asked: Subscription) -> str:
+    return (
+        "the name is taken by another query that runs:"
+        f"\n  it runs    {_line(entry.query)}\n  now wanted {_line(asked.query)}\n"
+        f"cancel the one that runs first (anabranch cancel ... {asked.name}), or choose another name"
+    )
+
+
+def _check_times(entry: Entry, asked: Subscription, stream: Stream) -> None:
+    for what, old, moment in (
+        ("activate", entry.activate, asked.activate),
+        ("cancel", entry.cancel, asked.cancel),
+    ):
+        wanted = stored_time(stream, moment, what)
+        if old != wanted:
+            before, now = (
+                f"without {what}" if time is None else f"with {what} = {time}" for time in (old, wanted)
+            )
+            raise JobError(
+                f"it runs {before} and is now wanted {now}; cancel it first (anabranch cancel ... "
+                f"{asked.name}), "
+                "or undo the change"
+            )
+
+
+def _line(query: str) -> str:
+    return " ".join(query.split())
+
+
+def _each(job: Job, asked: Iterable[Subscription], check: Callable[[Subscription], None]) -> None:
+    """Checks all subscriptions and says everything that is wrong, not only the first."""
+    wrong = []
+    for subscription in asked:
+        try:
+            check(subscription)
+        except JobError as error:
+            wrong.append(f"{job.path.name}: subscription {subscription.name}: {error}")
+    if wrong:
+        more = [f"and {len(wrong) - MOST_SHOWN} more are wrong"] if len(wrong) > MOST_SHOWN else []
+        raise JobError("\n".join([*wrong[:MOST_SHOWN], *more]))

@@ -1,0 +1,46 @@
+"""`anabranch subscribe`: asks a question of a job, whether it runs or not."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from anabranch.cli.common import Target, moment_of, opened
+
+
+def subscribe(
+    target: Target,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="What the subscription is to be called.", show_default=False)
+    ],
+    query: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUERY", help="The query; - reads it from standard input.", show_default=False
+        ),
+    ],
+    activate: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="See only the items after this time.", show_default=False),
+    ] = None,
+) -> None:
+    """Add a query to a job that has run before. A job that runs takes it up with its next batches.
+
+    Example: anabranch subscribe out vela "SELECT ra, dec FROM photons WHERE en > 1.3"
+    """
+    from anabranch.catalog.activation import settled
+    from anabranch.catalog.deliveries import Deliveries
+    from anabranch.catalog.job import check_name
+    from anabranch.catalog.sync import bound
+    from anabranch.model.subscription import Subscription
+
+    check_name(name)
+    begin = moment_of(activate, "--activate")
+    text = sys.stdin.read() if query == "-" else query
+    layout, catalog = opened(target)
+    with catalog:
+        new = settled(bound(Subscription(name, text, begin), catalog.streams()), catalog, Deliveries(layout))
+        (number,) = catalog.subscribe_many([new])
+    typer.echo(f"{name} is subscription {number}: {new.kind} on {new.stream}")

@@ -1,0 +1,49 @@
+"""The clusters family: density-based clusters in sliding windows, for many queries at once (Chandi).
+
+    order --> neighbourhood --> deliver
+
+A zone of `neighbourhood` gets every item and answers the groups of queries that fall to it; queries over the
+same coordinates with the same condition are a group and share one structure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from anabranch.families.base import Family, Shown, Table
+from anabranch.families.clusters.answers import CHANGES_TABLE, MEMBERS_TABLE, SUMMARY_TABLE
+from anabranch.families.clusters.neighbourhood import Neighbourhood
+from anabranch.families.clusters.spec import Clusters, Emit
+from anabranch.families.clusters.window import edge_columns
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.stream import Stream
+from anabranch.zones.spread import Broadcast
+from anabranch.zones.stage import Chain
+
+_INT, _STRING = ColumnType.INT, ColumnType.STRING
+
+
+class ClustersFamily(Family):
+    name: ClassVar[str] = "clusters"
+    kinds: ClassVar[tuple[str, ...]] = ("clusters",)
+    tables: ClassVar[tuple[Table, ...]] = (Table(MEMBERS_TABLE), Table(SUMMARY_TABLE), Table(CHANGES_TABLE))
+
+    def chain(self, stream: Stream, zones: int) -> Chain:
+        return Chain((Neighbourhood(stream, zones),), Broadcast(zones))
+
+    def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
+        query = Clusters.from_json(spec)
+        id_type = _INT if stream.id is None else stream.type_of(stream.id)
+        match query.emit:
+            case Emit.MEMBERS:
+                table, columns = MEMBERS_TABLE, {"cluster": _INT, "id": id_type, "role": _STRING}
+            case Emit.SUMMARY:
+                numbers = dict.fromkeys(("cluster", "cores", "edges"), _INT)
+                texts = dict.fromkeys(("centre", "low", "high"), _STRING)
+                table, columns = SUMMARY_TABLE, {**numbers, **texts, "noise": _INT}
+            case Emit.CHANGES:
+                columns = {"cluster": _INT, "change": _STRING, "id": id_type, "role": _STRING, "other": _INT}
+                table = CHANGES_TABLE
+        start, end, edge = edge_columns(query.window, stream)
+        window = (Shown(start, Column("window_start", edge)), Shown(end, Column("window_end", edge)))
+        return table, (*window, *(Shown(name, Column(name, kind)) for name, kind in columns.items()))

@@ -1,0 +1,249 @@
+"""A group of queries that share: the same coordinates of the same items, whatever their ranges, counts and
+windows.
+
+In: items, queries that begin and end, the progress of time. Out: the rows of windows that became complete.
+Never: a window that holds a point newer than its end; points enter the structure only up to the next window
+that is due.
+
+The meta query is the union of all queries' output times: two heaps, one of the positions and one of the times
+at which windows end.
+
+    points             0 1 2 3 4 5 6 7 8 9 q1 ROWS 4 STEP 3          |     |     |    enter 0..3, answer q1;
+    enter 4 and 5, answer q2; enter 6, answer q1; ... q2 ROWS 6 STEP 6              |
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+
+import pyarrow as pa
+
+from anabranch.families.clusters.answers import Answers
+from anabranch.families.clusters.changes import Past, compare
+from anabranch.families.clusters.points import Points
+from anabranch.families.clusters.spec import Emit
+from anabranch.families.clusters.structure import Found, Pattern, Structure
+from anabranch.families.clusters.window import Standing
+from anabranch.model.stream import Stream, Time
+from anabranch.zones.packets import Packet
+
+#: How many points may enter before it is worked out again which of them are still needed.
+_LOOK_AGAIN = 512
+
+Ending = tuple[Time, int, int]  # the end of a window, the number of its query, the index of the window
+Window = tuple[Standing, Time, Time, int]  # query, start, end, position of the first point
+
+
+class Group:
+    def __init__(self, stream: Stream, points: Points, origin: Time | None) -> None:
+        self.stream, self.points = stream, points
+        self.origin: Time | None = None
+        self.queries: dict[int, Standing] = {}
+        self.past: dict[int, Past] = {}
+        self.changed: set[int] = set()  # queries whose past is not as it is stored
+        self.structure = Structure(len(points.by), points.stop)
+        self.entered = points.stop  # the position of the first point that is not in the structure
+        self.answers = Answers(stream)
+        self._by_rows: list[Ending] = []
+        self._by_time: list[Ending] = []
+        self._look_again = 0
+        self.learn(origin)
+
+    def learn(self, origin: Time | None) -> None:
+        """The time of the stream's first item, once it is known: windows in time have their edges then."""
+        if self.origin is None and origin is not None:
+            self.origin = origin
+            for query in self.queries.values():
+                if not query.spec.window.by_rows:
+                    self._plan(query)
+
+    # queries come and go
+
+    def begin(self, query: Standing) -> None:
+        """A query begins; it sees the points from its `base` on, which is the next one."""
+        if self.structure.stop > self.points.stop:  # nobody needed the next points, so far
+            self.structure = Structure(len(self.points.by), self.points.stop)
+        self.queries[query.number] = query
+        self._plan(query)
+        self._ask()
+
+    def cease(self, number: int, until: Time | None) -> None:
+        """A query ends; its windows that are complete at `until` still come out."""
+        query = self.queries[number]
+        windows: list[Window] = []
+        while until is not None and not query.spec.window.by_rows and self.origin is not None:
+            if query.edges(self.origin)[1] > until:
+                break
+            windows += self._advance(query, self.points.stop, until)
+        self._answer(windows)
+        del self.queries[number]
+        self.past.pop(number, None)
+        self.changed.discard(number)
+        if self.queries:
+            self._ask()
+
+    def restore(self, queries: list[Standing], past: dict[int, Past]) -> None:
+        """Builds what is not stored, the structure and the meta query, from points and queries."""
+        self.past = past
+        for query in queries:
+            self.queries[query.number] = query
+            self._plan(query)
+        self._ask()
+        self.entered = min(self.needed(), self.points.stop)
+        self.structure = Structure(len(self.points.by), self.entered)
+        self._ask()
+        self._enter(self.points.stop)
+
+    def needed(self) -> int:
+        """The position of the first point that a window can still hold."""
+        begun = [q for q in self.queries.values() if q.spec.window.by_rows or self.origin is not None]
+        starts = [self._position(query, query.edges(self.origin)[0]) for query in begun]
+        return min(starts, default=self.points.stop)
+
+    def _ask(self) -> None:
+        self.structure.ask(_pattern(query) for query in self.queries.values())
+
+    def _plan(self, query: Standing) -> None:
+        """Notes when the next window of a query ends."""
+        if query.spec.window.by_rows:
+            heapq.heappush(self._by_rows, (query.base + query.edges(None)[1], query.number, query.index))
+        elif self.origin is not None:
+            query.begin(self.origin)
+            heapq.heappush(self._by_time, (query.edges(self.origin)[1], query.number, query.index))
+
+    # items and time
+
+    def feed(self, items: pa.RecordBatch) -> None:
+        """Takes items in stream order and answers every window that becomes complete on the way."""
+        if not self.points.take(items):
+            return
+        while (due := self._next_due()) is not None:
+            self._enter(due)
+            time = (
+                self.points.times[due - self.points.begin].item()
+                if due < self.points.stop and self._by_time
+                else None
+            )
+            self._answer(self._complete(due, time))
+        self._enter(self.points.stop)
+
+    def reach(self, last: Time) -> None:
+        """All items up to the time `last` are here, and one of them has that time."""
+        self._answer(self._complete(self.points.stop, last))
+
+    def finish(self) -> None:
+        """The stream has ended: windows that are not full come out as each query says."""
+        windows: list[Window] = []
+        for query in self.queries.values() if self.points.stop else ():
+            left = query.last_windows
+            while left is None or left > 0:
+                start, end = query.edges(self.origin)
+                position = self._position(query, start)
+                if position >= self.points.stop:
+                    break
+                windows.append((query, start, end, position))
+                query.index += 1
+                left = None if left is None else left - 1
+        self._answer(windows)
+
+    def packets(self) -> list[Packet]:
+        """The rows that came together since the last call."""
+        answers, self.answers = self.answers, Answers(self.stream)
+        return answers.packets(self.points)
+
+    def _next_due(self) -> int | None:
+        """The position before which points may enter until a window is complete; None if none is with these
+        points.
+        """
+        due = None
+        self._clean(self._by_rows)
+        self._clean(self._by_time)
+        if self._by_rows and self._by_rows[0][0] <= self.points.stop:
+            due = int(self._by_rows[0][0])
+        if self._by_time and self._by_time[0][0] <= self.points.times[-1]:
+            position = self.points.at(self._by_time[0][0])
+            due = position if due is None else min(due, position)
+        return due
+
+    def _clean(self, endings: list[Ending]) -> None:
+        """Takes away the endings of queries that are gone."""
+        while endings and not self._stands(endings[0]):
+            heapq.heappop(endings)
+
+    def _stands(self, ending: Ending) -> bool:
+        query = self.queries.get(ending[1])
+        return query is not None and query.index == ending[2]
+
+    def _complete(self, position: int, time: Time | None) -> list[Window]:
+        """The windows that are complete with the points before `position` and at this time; others take their
+        place.
+        """
+        windows: list[Window] = []
+        for endings, limit in ((self._by_rows, position), (self._by_time, time)):
+            while limit is not None and endings and endings[0][0] <= limit:
+                ending = heapq.heappop(endings)
+                if self._stands(ending):
+                    query = self.queries[ending[1]]
+                    windows += self._advance(query, position, time)
+                    self._plan(query)
+        return windows
+
+    def _advance(self, query: Standing, position: int, time: Time | None) -> list[Window]:
+        """The next window of a query, which is complete, unless it holds no points; then the empty ones are
+        left out.
+        """
+        start, end = query.edges(self.origin)
+        first = self._position(query, start)
+        if first < position:
+            query.index += 1
+            return [(query, start, end, first)]
+        assert time is not None
+        assert self.origin is not None
+        query.skip(time, self.origin)
+        return []
+
+    def _position(self, query: Standing, start: Time) -> int:
+        """The position of the first point of a window."""
+        return query.base + int(start) if query.spec.window.by_rows else self.points.at(start)
+
+    def _enter(self, stop: int) -> None:
+        """Points before `stop` enter the structure, but for those that no window will hold."""
+        while self.entered < stop:
+            if self.entered >= self._look_again:
+                self._look_again = self.entered + _LOOK_AGAIN
+                self.structure.forget(self.needed())
+            until = min(stop, self._look_again)
+            low = max(self.entered, self.structure.stop)
+            if low < until:
+                self.structure.append(self.points.coordinates(low, until))
+            self.entered = until
+
+    # answers
+
+    def _answer(self, windows: list[Window]) -> None:
+        """The clusters of windows that end with the newest point: once for each pattern and start."""
+        starts: dict[Pattern, set[int]] = defaultdict(set)
+        for query, _, _, first in windows:
+            starts[_pattern(query)].add(first)
+        found = {pattern: self.structure.clusters(pattern, firsts) for pattern, firsts in starts.items()}
+        for query, start, end, first in windows:
+            self._emit(query, start, end, found[_pattern(query)][first])
+
+    def _emit(self, query: Standing, start: Time, end: Time, found: Found) -> None:
+        window = (query, start, end)
+        match query.spec.emit:
+            case Emit.MEMBERS:
+                self.answers.members(window, found)
+            case Emit.SUMMARY:
+                self.answers.summary(window, found, self.structure.summary(found))
+            case Emit.CHANGES:
+                ids = self.points.ids.slice(found.start - self.points.begin, len(found.clusters))
+                changed, past, fresh = compare(self.past.get(query.number), found, ids, query.fresh)
+                self.past[query.number], query.fresh = past, fresh
+                self.changed.add(query.number)
+                self.answers.changes(window, changed)
+
+
+def _pattern(query: Standing) -> Pattern:
+    return query.spec.range, query.spec.count

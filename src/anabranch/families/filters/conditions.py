@@ -1,0 +1,99 @@
+"""Every distinct condition once: the nodes of the forest that `share` evaluates, and how many queries use
+each.
+
+In: conditions of queries that begin and end. Out: for a batch of items, the nodes that each belongs to.
+Never: a node that nobody uses, or two for conditions that say the same in other words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+
+import pyarrow as pa
+
+from anabranch.families.filters.forest import Forest
+from anabranch.model.columns import Column
+from anabranch.model.stream import Stream
+from anabranch.predicates.conjunction import Normal
+from anabranch.predicates.normal import normal_form
+from anabranch.predicates.terms import Term, from_json, to_json
+from anabranch.zones.columns import Array
+
+
+@lru_cache(maxsize=65536)
+def _key_of_text(text: str, columns: tuple[Column, ...]) -> int:
+    return stream_key(normal_form(from_json(json.loads(text)), Stream("", columns)))
+
+
+def key_of(condition: Term, stream: Stream) -> int:
+    """The key of the derived stream of a condition."""
+    return _key_of_text(_text(condition), stream.columns)
+
+
+def stream_key(normal: Normal) -> int:
+    """Names a derived stream, in every zone and process alike: 63 bits of a hash of its condition."""
+    return int.from_bytes(blake2b(repr(normal).encode(), digest_size=8).digest(), "little") >> 1
+
+
+@dataclass
+class _Node:
+    number: int
+    key: int
+    normal: Normal
+    texts: set[str] = field(default_factory=set)
+    users: int = 0
+
+
+class Conditions:
+    def __init__(self, stream: Stream, conditions: Iterable[Term] = ()) -> None:
+        """`conditions` are those that will be entered soon; to know them all at once is faster."""
+        self.stream = stream
+        self._by_text: dict[str, _Node] = {}
+        self._by_key: dict[int, _Node] = {}
+        for condition in conditions:
+            self._noted(_text(condition), condition)
+        self.forest = Forest.build([node.normal for node in self._by_key.values()], stream)
+        for node in self._by_key.values():
+            node.number = self.forest.node_of(node.normal)
+
+    def enter(self, condition: Term) -> tuple[int, int]:
+        """The node of a condition and the key of its derived stream; one more query uses them.
+
+        Conditions that the forest proves equal, though their normal forms differ, have one node and two keys.
+        """
+        text = _text(condition)
+        node = self._by_text.get(text) or self._noted(text, condition)
+        if node.number < 0:
+            node.number = self.forest.add(node.normal)
+        node.users += 1
+        return node.number, node.key
+
+    def _noted(self, text: str, condition: Term) -> _Node:
+        normal = normal_form(condition, self.stream)
+        key = stream_key(normal)
+        node = self._by_key.setdefault(key, _Node(-1, key, normal))
+        node.texts.add(text)
+        self._by_text[text] = node
+        return node
+
+    def leave(self, condition: Term) -> None:
+        """One query less uses the condition; with the last one its node dies."""
+        node = self._by_text[_text(condition)]
+        node.users -= 1
+        if not node.users:
+            for text in node.texts:
+                del self._by_text[text]
+            del self._by_key[node.key]
+            self.forest.remove(node.number)
+
+    def match(self, items: pa.RecordBatch) -> tuple[Array, Array]:
+        """CSR item -> nodes, ascending: offsets int64[n + 1], nodes int32[...]."""
+        return self.forest.match(items)
+
+
+def _text(condition: Term) -> str:
+    return json.dumps(to_json(condition), separators=(",", ":"))

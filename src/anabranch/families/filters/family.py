@@ -1,0 +1,46 @@
+"""The filters family: select and aggregate, by data stream sharing (StreamGlobe).
+
+    order --> share --> compose --> deliver
+                 \\------------------^      select's results leave from share
+
+A zone of `share` looks at a run of consecutive items, one by one: it finds out which derived streams each
+item belongs to. A zone of `compose` holds some of the derived streams that aggregates are computed on, by the
+hash of their condition.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from anabranch.families.base import Family, Shown, Table
+from anabranch.families.filters.compose import Compose
+from anabranch.families.filters.outputs import aggregate_shown
+from anabranch.families.filters.share import Share
+from anabranch.families.filters.spec import Aggregate, Select
+from anabranch.model.columns import Column
+from anabranch.model.stream import Stream
+from anabranch.zones.spread import Slices
+from anabranch.zones.stage import Chain
+
+SELECT, AGGREGATE = "select", "aggregate"
+
+
+class Filters(Family):
+    name: ClassVar[str] = "filters"
+    kinds: ClassVar[tuple[str, ...]] = (SELECT, AGGREGATE)
+    tables: ClassVar[tuple[Table, ...]] = (Table(SELECT, order_by="#"), Table(AGGREGATE))
+
+    def __init__(self, least: int = 1024) -> None:
+        """`least` items are worth a packet of their own; fewer than that stay together in one zone of
+        `share`.
+        """
+        self.least = least
+
+    def chain(self, stream: Stream, zones: int) -> Chain:
+        return Chain((Share(stream, zones), Compose(stream, zones)), Slices(zones, self.least))
+
+    def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
+        if spec["kind"] == AGGREGATE:
+            return AGGREGATE, aggregate_shown(Aggregate.from_json(spec), stream)
+        outputs = Select.from_json(spec).outputs
+        return SELECT, tuple(Shown(o.column, Column(o.name, stream.type_of(o.column))) for o in outputs)

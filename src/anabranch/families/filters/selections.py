@@ -1,0 +1,96 @@
+"""The select queries of a zone of `share`: who gets which items, and with which columns.
+
+In: queries that begin and end, with the node of their condition. Out: rows of the table `select`, one an item
+that answers at least one subscription.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.families.filters.spec import Select
+from anabranch.kernels.fanout import fan_out
+from anabranch.model.stream import NUMBER, Stream
+from anabranch.zones.columns import Array
+
+SUBSCRIPTIONS = "subscriptions"
+
+
+class Selections:
+    """Every query has a code, its place in `names`; codes are used again when their query has ended."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self._names: list[str] = []
+        self._free: list[int] = []
+        self._codes: dict[int, int] = {}  # number of the query -> code
+        self._by_node: dict[int, dict[int, None]] = {}  # node -> codes, in order of activation
+        self._columns: Counter[str] = Counter()
+        self._lists: tuple[Array, Array, pa.Array] | None = None
+
+    def add(self, number: int, name: str, spec: Select, node: int) -> None:
+        if self._free:
+            code = self._free.pop()
+            self._names[code] = name
+        else:
+            code = len(self._names)
+            self._names.append(name)
+        self._codes[number] = code
+        self._by_node.setdefault(node, {})[code] = None
+        self._columns.update({output.column for output in spec.outputs})
+        self._lists = None
+
+    def remove(self, number: int, spec: Select, node: int) -> None:
+        code = self._codes.pop(number)
+        self._free.append(code)
+        users = self._by_node[node]
+        del users[code]
+        if not users:
+            del self._by_node[node]
+        for column in {output.column for output in spec.outputs}:
+            self._columns[column] -= 1
+        self._lists = None
+
+    def answers(self, items: pa.RecordBatch, offsets: Array, nodes: Array) -> pa.RecordBatch | None:
+        """The rows of the table for these items, given the nodes of each; None if nobody gets any."""
+        if not self._by_node or not len(nodes):
+            return None
+        user_offsets, users, names = self._node_users(int(nodes.max()) + 1)
+        kept, list_offsets, codes = fan_out(offsets, nodes, user_offsets, users)
+        if not len(kept):
+            return None
+        wanted = [NUMBER, *(c.name for c in self.stream.columns if self._columns[c.name] > 0)]
+        rows = items.select(wanted)
+        if len(kept) < items.num_rows:
+            rows = rows.take(pa.array(kept))
+        lists = pa.ListArray.from_arrays(pa.array(list_offsets), _named(codes, names))
+        columns = [rows.column(0), lists, *rows.columns[1:]]
+        return pa.record_batch(columns, names=[NUMBER, SUBSCRIPTIONS, *wanted[1:]])
+
+    def _node_users(self, least: int) -> tuple[Array, Array, pa.Array]:
+        """CSR node -> codes, for at least the first `least` nodes, and the names; kept until a query begins
+        or ends.
+        """
+        if self._lists is None or len(self._lists[0]) <= least:
+            size = max(least, max(self._by_node) + 1)
+            counts = np.zeros(size + 1, np.int64)
+            for node, users in self._by_node.items():
+                counts[node + 1] = len(users)
+            codes = [code for node in sorted(self._by_node) for code in self._by_node[node]]
+            self._lists = (np.cumsum(counts), np.array(codes, np.int32), pa.array(self._names, pa.string()))
+        return self._lists
+
+
+def _named(codes: Array, names: pa.Array) -> pa.DictionaryArray:
+    """The codes as names, with a dictionary of only those that occur: a packet carries its dictionary with
+    it.
+    """
+    seen = np.zeros(len(names), bool)
+    seen[codes] = True
+    used = np.flatnonzero(seen)
+    place = np.empty(len(names), np.int32)
+    place[used] = np.arange(len(used), dtype=np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(place[codes]), names.take(pa.array(used)))

@@ -1,0 +1,85 @@
+"""What select and aggregate queries are bound to: the properties of the stream that answers them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from anabranch.model.window import Window
+from anabranch.predicates.terms import TRUE, Term, from_json, to_json
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of a result: the stream's `column` under the name `name`."""
+
+    column: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Select:
+    """Items that satisfy `condition`, with the chosen columns."""
+
+    outputs: tuple[Output, ...]
+    condition: Term = TRUE
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "select",
+            "outputs": [[output.column, output.name] for output in self.outputs],
+            "condition": to_json(self.condition),
+        }
+
+    @staticmethod
+    def from_json(spec: dict[str, Any]) -> Select:
+        return Select(tuple(Output(*pair) for pair in spec["outputs"]), from_json(spec["condition"]))
+
+
+class Function(StrEnum):
+    MIN = "min"
+    MAX = "max"
+    SUM = "sum"
+    COUNT = "count"
+    AVG = "avg"
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """`function(column) AS name`; column None is `count(*)`."""
+
+    function: Function
+    column: str | None
+    name: str
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Aggregates over windows of the items that satisfy `condition`.
+
+    `having` is a condition over the names of the aggregations and `items`.
+    """
+
+    aggregations: tuple[Aggregation, ...]
+    window: Window
+    condition: Term = TRUE
+    having: Term = TRUE
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "aggregate",
+            "aggregations": [[a.function.value, a.column, a.name] for a in self.aggregations],
+            "window": self.window.to_json(),
+            "condition": to_json(self.condition),
+            "having": to_json(self.having),
+        }
+
+    @staticmethod
+    def from_json(spec: dict[str, Any]) -> Aggregate:
+        return Aggregate(
+            tuple(Aggregation(Function(f), column, name) for f, column, name in spec["aggregations"]),
+            Window.from_json(spec["window"]),
+            from_json(spec["condition"]),
+            from_json(spec["having"]),
+        )

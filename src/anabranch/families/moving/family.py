@@ -1,0 +1,80 @@
+"""moving: objects within a range of, or nearest to, a moving or fixed focal point; or their count, min, max (PLACE*).
+
+    order --> home --> region --> assemble --> results
+              by       by place   by query
+              object
+
+Choices that semantics.md leaves open:
+- Objects are shown as strings, or as integers where the stream's object column is one.
+- A report without a name, or with a coordinate that is missing or not finite, is no report: the object's last one stays.
+- Within a tick, rows of a subscription come `-` before `+`, each by object name.
+- A focal object that is gone (silent for longer than `expire`) leaves its queries without an answer: the members leave, with no
+  distance, and a value becomes missing. When it reports again, the answer comes anew.
+- An extreme is a coordinate and the object that has it: it comes out when either changes. A count comes out at the first tick at
+  which the focal point is known, 0 included; a min or max when there is one.
+- A query that is cancelled at a time between two reports of one time still sees the second at a tick at that time.
+- Where answers are assembled follows from the query's number; an issuer that moves changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from anabranch.families.base import Family, Shown, Table
+from anabranch.families.moving.assemble import MOVING, VALUES, Assemble
+from anabranch.families.moving.home import Home, home_zones
+from anabranch.families.moving.names import has_integers
+from anabranch.families.moving.region import Region
+from anabranch.families.moving.regions import layout_of, space_of
+from anabranch.families.moving.spec import KNearest, Moving
+from anabranch.families.moving.ticks import at_type
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.errors import JobError
+from anabranch.model.stream import Stream
+from anabranch.zones.spread import ByZone
+from anabranch.zones.stage import Chain
+
+
+class MovingFamily(Family):
+    name: ClassVar[str] = "moving"
+    kinds: ClassVar[tuple[str, ...]] = ("moving",)
+    tables: ClassVar[tuple[Table, ...]] = (Table(MOVING), Table(VALUES))
+
+    def chain(self, stream: Stream, zones: int) -> Chain:
+        _check(stream)
+        layout, space = layout_of(stream, zones), space_of(stream)
+        home, region = Home(stream, zones, layout, space), Region(stream, zones, layout, space)
+        return Chain(
+            (home, region, Assemble(stream, zones)), ByZone(lambda items: home_zones(stream, zones, items))
+        )
+
+    def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
+        query = Moving.from_json(spec)
+        names = ColumnType.INT if has_integers(stream) else ColumnType.STRING
+        types = {"at": at_type(stream), "op": ColumnType.STRING, "object": names, "complete": ColumnType.BOOL}
+        if query.value is not None:
+            types["value"] = ColumnType.INT if query.value == "count" else ColumnType.FLOAT
+            return VALUES, tuple(Shown(name, Column(name, types[name])) for name in ("at", "value", "object"))
+        columns = ["at", "op", "object", "x", "y", "distance"]
+        if isinstance(query.shape, KNearest):
+            columns.append("complete")
+        return MOVING, tuple(Shown(name, Column(name, types.get(name, ColumnType.FLOAT))) for name in columns)
+
+
+def _check(stream: Stream) -> None:
+    """Refuses streams on which no moving query can be answered."""
+    for setting in ("time", "object"):
+        if getattr(stream, setting) is None:
+            raise JobError(
+                f"stream {stream.name}: queries for moving objects need the setting `{setting}`, the name of a column"
+            )
+    if len(stream.position) != 2:
+        raise JobError(
+            f"stream {stream.name}: queries for moving objects need `position`, the names of two columns"
+        )
+    if not stream.tick > 0:
+        raise JobError(f"stream {stream.name}: tick = {stream.tick}; it must be greater than 0")
+    if stream.bounds and len(stream.bounds) != 2:
+        raise JobError(
+            f"stream {stream.name}: `bounds` has {len(stream.bounds)} pairs; moving objects need two, for x and y"
+        )

@@ -1,0 +1,75 @@
+"""What the stages of moving say to each other: PARTIAL packets, told apart by the fact `what`.
+
+| what      | from, to                 | rows                                                                              |
+|-----------|--------------------------|-----------------------------------------------------------------------------------|
+| names     | home to region, assemble | who, name: an object that was not known before                                    |
+| moves     | home to region           | tick, who, x, y, number, gone, leaves, t0, t1, ...: moves and departures           |
+| focal     | home to region           | tick, query, who, x, y, gone, flags: where a query's focal object is               |
+| fragments | region to assemble       | tick, query, op, who, x, y, distance: plus and minus tuples, or x is a local value |
+
+Only final ticks travel, by tick within a packet. `who` is an object's number, `gone` the tick at which it is gone if it stays silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.families.moving.names import Strings
+from anabranch.zones.columns import Array
+from anabranch.zones.packets import Kind, Packet
+
+NAMES, MOVES, FOCAL_UPDATES, FRAGMENTS = "names", "moves", "focal", "fragments"
+
+#: Flags of a focal update: the region participates in the query; the focal object is there (and not gone).
+PARTICIPATES, IS_KNOWN = 1, 2
+
+
+def message(stage: int, zone: int, what: str, columns: dict[str, Array], sender: int) -> Packet:
+    rows = pa.record_batch([pa.array(column) for column in columns.values()], names=list(columns))
+    return Packet(stage, zone, Kind.PARTIAL, rows, {"what": what, "from": sender})
+
+
+def names_message(stage: int, zone: int, who: Array, strings: Strings, sender: int) -> Packet:
+    offsets, data = strings
+    names = pa.BinaryArray.from_buffers(
+        pa.binary(), len(who), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    rows = pa.record_batch([pa.array(who), names], names=["who", "name"])
+    return Packet(stage, zone, Kind.PARTIAL, rows, {"what": NAMES, "from": sender})
+
+
+def named(packet: Packet) -> tuple[Array, Strings]:
+    """(objects, names) of a names message."""
+    column = packet.rows.column("name")
+    _, offsets, data = column.buffers()
+    edges = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].copy()
+    body = np.frombuffer(data, np.uint8).copy() if data is not None else np.zeros(0, np.uint8)
+    return packet.rows.column("who").to_numpy().copy(), (edges, body)
+
+
+def of_kind(packets: Sequence[Packet], what: str) -> list[Packet]:
+    return [packet for packet in packets if packet.kind is Kind.PARTIAL and packet.facts["what"] == what]
+
+
+def column(packets: Sequence[Packet], name: str, kind: Any) -> Array:
+    """A column of several messages one after the other, as an array that can be written to."""
+    parts = [packet.rows.column(name).to_numpy(zero_copy_only=False) for packet in packets]
+    if not parts:
+        return np.zeros(0, kind)
+    return np.concatenate(parts).astype(kind, copy=False)
+
+
+def words(packets: Sequence[Packet], count: int) -> Array:
+    """The truths of moves: uint64[rows, count]; words that a message lacks are 0."""
+    out = np.zeros((sum(packet.rows.num_rows for packet in packets), count), np.uint64)
+    first = 0
+    for packet in packets:
+        for word in range(count):
+            if f"t{word}" in packet.rows.schema.names:
+                out[first : first + packet.rows.num_rows, word] = packet.rows.column(f"t{word}").to_numpy()
+        first += packet.rows.num_rows
+    return out

@@ -1,0 +1,190 @@
+"""Names of objects: kept as bytes whose order is that of the names, told once to every region and assembler that may need them.
+
+An object's number is index * zones + zone, where `index` counts the objects of its home zone: dense over the whole stream, so that
+arrays can be indexed by it, and free of coordination between the zones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.kernels.moving_arrays import Names
+from anabranch.kernels.moving_names import collect, enter, fill_table, find
+from anabranch.model.columns import ColumnType
+from anabranch.model.stream import Stream
+from anabranch.zones.columns import Array
+from anabranch.zones.state import State
+
+PREFIX = "names/"
+#: A chunk of names is closed when it holds this many bytes.
+CHUNK_BYTES = 1 << 18
+
+_SIGN = np.uint64(1 << 63)
+
+Strings = tuple[Array, Array]  # offsets, bytes
+
+
+def has_integers(stream: Stream) -> bool:
+    """Whether objects are named by integers; all other names are shown as strings."""
+    return stream.object is not None and stream.type_of(stream.object) is ColumnType.INT
+
+
+def encoded(column: pa.Array) -> Strings:
+    """The names of a column as bytes; a missing name is like an empty string or 0, the caller leaves it out."""
+    if pa.types.is_integer(column.type):
+        filled = pc.fill_null(column, 0) if column.null_count else column
+        return integer_bytes(filled.to_numpy(zero_copy_only=False))
+    column = column.cast(pa.string())
+    if column.null_count:
+        column = pc.fill_null(column, "")
+    _, offsets, data = column.buffers()
+    edges = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    # copies, because a kernel is compiled once for arrays that can be written to, and Arrow's cannot
+    return edges.copy(), np.frombuffer(data, np.uint8).copy() if data is not None else np.zeros(0, np.uint8)
+
+
+def integer_bytes(values: Array) -> Strings:
+    turned = (values.astype(np.int64).view(np.uint64) ^ _SIGN).astype(">u8")
+    return np.arange(0, 8 * len(values) + 1, 8, dtype=np.int32), turned.view(np.uint8).copy()
+
+
+def decoded(strings: Strings, missing: Array, integers: bool) -> pa.Array:
+    """Names as they are shown: integers or strings; null where `missing`."""
+    offsets, data = strings
+    if integers:
+        values = np.zeros(len(missing), np.int64)
+        values[~missing] = (data.view(">u8").astype(np.uint64) ^ _SIGN).view(np.int64)
+        return pa.array(values, pa.int64(), mask=missing)
+    column = pa.StringArray.from_buffers(len(missing), pa.py_buffer(offsets), pa.py_buffer(data))
+    return pc.if_else(pa.array(~missing), column, None) if missing.any() else column
+
+
+def focal_bytes(text: str, integers: bool) -> bytes | None:
+    """The bytes of a name in a query's text; None if no object can be called that."""
+    if not integers:
+        return text.encode()
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return bytes(integer_bytes(np.array([value]))[1]) if -(1 << 63) <= value < 1 << 63 else None
+
+
+class NameTable:
+    """Names by object number, as regions and assemblers keep them; in chunks of the order in which they came."""
+
+    def __init__(self) -> None:
+        self.arrays = Names(np.zeros(64, np.int64), np.zeros(64, np.int32), np.zeros(1024, np.uint8))
+        self.used = 0  # bytes
+        self._new: list[tuple[Array, Strings]] = []
+
+    @staticmethod
+    def load(state: State) -> NameTable:
+        table = NameTable()
+        for key in state.keys(PREFIX):
+            chunk = state.get(key)
+            assert chunk is not None
+            table._enter(chunk["who"], (_offsets(chunk["length"]), chunk["data"]))
+        return table
+
+    def add(self, who: Array, strings: Strings) -> None:
+        if len(who):
+            self._enter(who, strings)
+            self._new.append((who, strings))
+
+    def _enter(self, who: Array, strings: Strings) -> None:
+        self._make_room(int(who.max(initial=-1)) + 1, len(strings[1]))
+        self.used = enter(self.arrays, who, *strings, self.used)
+
+    def _make_room(self, count: int, more: int) -> None:
+        start, length, data = self.arrays
+        if count > len(start):
+            start, length = _grown(start, count), _grown(length, count)
+        if self.used + more > len(data):
+            data = _grown(data, self.used + more)
+        self.arrays = Names(start, length, data)
+
+    def save(self, state: State) -> None:
+        """Stores what was added since the last call."""
+        if not self._new:
+            return
+        who = np.concatenate([who for who, _ in self._new])
+        length = np.concatenate([np.diff(offsets).astype(np.int32) for _, (offsets, _) in self._new])
+        data = np.concatenate([data[offsets[0] : offsets[-1]] for _, (offsets, data) in self._new])
+        self._new = []
+        keys = state.keys(PREFIX)
+        last = state.get(keys[-1]) if keys else None
+        if last is not None and len(last["data"]) + 12 * len(last["who"]) < CHUNK_BYTES:
+            key = keys[-1]
+            who, length = np.concatenate([last["who"], who]), np.concatenate([last["length"], length])
+            data = np.concatenate([last["data"], data])
+        else:
+            key = f"{PREFIX}{len(keys):08d}"
+        state.put(key, {"who": who, "length": length, "data": data})
+
+    def shown(self, who: Array, integers: bool) -> pa.Array:
+        """The names of objects as they are shown, null for -1."""
+        return decoded(collect(self.arrays, who), who < 0, integers)
+
+
+class HomeNames(NameTable):
+    """The names of a home zone by index, which can also be looked up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self._table = np.full(256, -1, np.int32)
+
+    @staticmethod
+    def load(state: State) -> HomeNames:
+        names = HomeNames()
+        for key in state.keys(PREFIX):
+            chunk = state.get(key)
+            assert chunk is not None
+            names._enter(chunk["who"], (_offsets(chunk["length"]), chunk["data"]))
+            names.count += len(chunk["who"])
+        names._fill_spots(names.count)
+        return names
+
+    def find(self, strings: Strings, add: bool = False) -> Array:
+        """The index of each name, -1 where it is unknown; with `add`, unknown names get the next ones."""
+        offsets, data = strings
+        before = self.count
+        if add:
+            self._make_room(before + len(offsets) - 1, len(data))
+            self._make_spots(before + len(offsets) - 1)
+        found, self.count, self.used = find(self._table, self.arrays, before, self.used, offsets, data, add)
+        if self.count > before:
+            new = np.arange(before, self.count)
+            self._new.append((new, collect(self.arrays, new)))
+        return found
+
+    def _make_spots(self, count: int) -> None:
+        if 2 * count > len(self._table):
+            self._fill_spots(count)
+
+    def _fill_spots(self, count: int) -> None:
+        """A table for `count` names, at most half full, with those there are."""
+        self._table = np.full(1 << max(8, (4 * count).bit_length()), -1, np.int32)
+        fill_table(self._table, self.arrays, self.count)
+
+    def news(self) -> tuple[Array, Strings] | None:
+        """What was added since the last `save`."""
+        if not self._new:
+            return None
+        new = np.arange(self._new[0][0][0], self.count)
+        return new, collect(self.arrays, new)
+
+
+def _offsets(lengths: Array) -> Array:
+    out = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=out[1:])
+    return out
+
+
+def _grown(array: Array, size: int) -> Array:
+    out = np.zeros(max(2 * len(array), size), array.dtype)
+    out[: len(array)] = array
+    return out

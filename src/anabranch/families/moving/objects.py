@@ -1,0 +1,108 @@
+"""What a home zone holds of its objects: names, the last report that went to a region, and the reports that wait for their tick."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.families.moving.conditions import Conditions
+from anabranch.families.moving.forwarding import ForwardingRequests
+from anabranch.families.moving.names import HomeNames
+from anabranch.kernels.moving_arrays import BLOCK
+from anabranch.kernels.moving_home import KNOWN
+from anabranch.zones.columns import Array
+from anabranch.zones.state import Arrays, State
+
+OBJECTS = "objects/"
+PENDING = "pending/"
+
+#: Reports that wait, a chunk.
+PENDING_ROWS = 8192
+
+#: Columns of a report; `time` decides its tick once the origin is known.
+COLUMNS = ("time", "index", "x", "y", "number", "truths")
+
+
+class HomeObjects:
+    """In memory between batches; built from the state where a worker takes a zone over."""
+
+    def __init__(self, names: HomeNames, conditions: Conditions) -> None:
+        self.names, self.conditions = names, conditions
+        self.requests = ForwardingRequests()
+        self.known = _unknown(64)
+        self.dirty = np.zeros(1, np.uint8)  # one a block of `known` to be stored
+        self.pending: list[Arrays] = []
+        self._stored_chunks = 0
+
+    @staticmethod
+    def load(state: State) -> HomeObjects:
+        held = HomeObjects(HomeNames.load(state), Conditions.load(state))
+        held.make_room(held.names.count)
+        for key in state.keys(OBJECTS):
+            chunk = state.get(key)
+            assert chunk is not None
+            first = int(key.removeprefix(OBJECTS)) * BLOCK
+            for name in KNOWN.names or ():
+                held.known[name][first : first + len(chunk[name])] = chunk[name]
+        for key in state.keys(PENDING):
+            chunk = state.get(key)
+            assert chunk is not None
+            held.pending.append(dict(chunk))
+            held._stored_chunks += 1
+        return held
+
+    def make_room(self, count: int) -> None:
+        old = len(self.known)
+        if count > old:
+            self.known = np.concatenate([self.known, _unknown(max(old, count - old))])
+            self.dirty = np.concatenate(
+                [self.dirty, np.zeros(len(self.known) // BLOCK + 1 - len(self.dirty), np.uint8)]
+            )
+
+    def save(self, state: State) -> None:
+        self.names.save(state)
+        self.conditions.save(state)
+        for block in np.flatnonzero(self.dirty).tolist():
+            rows = slice(block * BLOCK, min((block + 1) * BLOCK, self.names.count))
+            state.put(
+                f"{OBJECTS}{block:08d}", {name: self.known[name][rows].copy() for name in KNOWN.names or ()}
+            )
+        self.dirty[:] = 0
+        self._save_pending(state)
+
+    def _save_pending(self, state: State) -> None:
+        reports = self.taken_reports()
+        count = 0 if reports is None else -(-len(reports["index"]) // PENDING_ROWS)
+        for chunk in range(count):
+            assert reports is not None
+            rows = slice(chunk * PENDING_ROWS, (chunk + 1) * PENDING_ROWS)
+            state.put(
+                f"{PENDING}{chunk:08d}", {name: column[rows].copy() for name, column in reports.items()}
+            )
+        for chunk in range(count, self._stored_chunks):
+            state.drop(f"{PENDING}{chunk:08d}")
+        self._stored_chunks = count
+        self.pending = [] if reports is None else [reports]
+
+    def taken_reports(self) -> Arrays | None:
+        """All reports that wait, in stream order, as one; none wait afterwards."""
+        parts, self.pending = self.pending, []
+        if not parts:
+            return None
+        width = max(part["truths"].shape[1] for part in parts)
+        for part in parts:
+            part["truths"] = _widened(part["truths"], width)
+        return {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
+
+
+def _widened(truths: Array, words: int) -> Array:
+    if truths.shape[1] == words:
+        return truths
+    out = np.zeros((len(truths), words), np.uint64)
+    out[:, : truths.shape[1]] = truths
+    return out
+
+
+def _unknown(size: int) -> Array:
+    out = np.zeros(size, KNOWN)
+    out["number"] = out["zone"] = -1
+    return out

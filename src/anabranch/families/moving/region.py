@@ -1,0 +1,144 @@
+"""The second stage of moving: the regional servers. A zone is one of them, or several that are folded into one.
+
+In: moves, departures and focal updates from the home zones, by tick; activations and cancellations. Out: fragments for the assemblers: plus and
+minus tuples, local counts and extremes, local lists of the k nearest. Never: a look at another region's objects, and never a
+tick that is not final.
+
+A list of the k nearest is local too: every region names its own k nearest, so that the assembler has the true k among them
+whatever moved where within the batch, and never has to ask back. That is why an answer is always `complete`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from anabranch.families.moving import messages, stored
+from anabranch.families.moving.arrays import records
+from anabranch.families.moving.messages import FOCAL_UPDATES, FRAGMENTS, IS_KNOWN, MOVES, NAMES, PARTICIPATES
+from anabranch.families.moving.held import give_back, take
+from anabranch.families.moving.names import has_integers
+from anabranch.families.moving.plans import ENDLESS, Plan, finish, last_ticks, note_control, plan_of, plans
+from anabranch.families.moving.server import RegionalServer
+from anabranch.families.moving.ticks import Ticks, final_tick, ticks_of
+from anabranch.kernels.moving_arrays import ENDS, EVENT, FOCAL, MOVE, ROW, STARTS, Space
+from anabranch.kernels.moving_shapes import extent
+from anabranch.kernels.regions import Layout, mark_zones
+from anabranch.model.stream import Stream
+from anabranch.zones import queries
+from anabranch.zones.columns import Array
+from anabranch.zones.packets import Kind, Packet
+from anabranch.zones.stage import Stage
+from anabranch.zones.state import State
+
+HELD = "regional server"
+
+
+class Region(Stage):
+    name = "region"
+
+    def __init__(self, stream: Stream, zones: int, layout: Layout, space: Space) -> None:
+        self.stream, self.zones, self.layout, self.space = stream, zones, layout, space
+        self.integers = has_integers(stream)
+
+    def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
+        server = take(state, HELD, lambda: stored.load(state, self.space, plans(state, self.integers))
+        )
+        for packet in packets:
+            if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
+                self._take_control(zone, state, server, packet)
+        for packet in messages.of_kind(packets, NAMES):
+            server.names.add(*messages.named(packet))
+        out: list[Packet] = []
+        progress = next(packet.facts for packet in packets if packet.kind is Kind.PROGRESS)
+        ticks = ticks_of(self.stream, progress)
+        if ticks is not None:
+            final, last = final_tick(ticks, progress), last_ticks(state, ticks)
+            moves = _moves(messages.of_kind(packets, MOVES), server)
+            focal = messages.of_kind(packets, FOCAL_UPDATES)
+            events = _events(server, focal, self._starts(state, server, ticks, final, last), last, final)
+            out = self._fragments(zone, server.run(*moves, events, final))
+            for number in finish(state, final, last):
+                server.remove(number)
+        stored.save(state, server)
+        give_back(state, HELD, server)
+        return out
+
+    def _take_control(self, zone: int, state: State, server: RegionalServer, packet: Packet) -> None:
+        began, ceased = note_control(state, packet)
+        for query in began:
+            plan = plan_of(query, self.integers)
+            server.add(plan, server.conditions.begin(query), self._participates(zone, plan))
+        for end in ceased:
+            server.conditions.cease(end)
+
+    def _participates(self, zone: int, plan: Plan) -> bool:
+        """Whether this zone participates in a query with a fixed focal point."""
+        if plan.point is None:
+            return False
+        marks = np.zeros(self.zones, np.uint8)
+        mark_zones(self.layout, *extent(self.space, plan.shape, plan.a, plan.b, *plan.point), marks)
+        return bool(marks[zone])
+
+    def _starts(
+        self, state: State, server: RegionalServer, ticks: Ticks, final: int, last: dict[int, int]
+    ) -> list[tuple[int, int]]:
+        """(tick, place) of the queries whose first tick is final now."""
+        out = []
+        waiting = server.queries["number"][
+            (server.queries["number"] >= 0) & (server.queries["started"] == 0)
+        ].tolist()
+        active = queries.active(state) if waiting else {}
+        for number in waiting:
+            first = ticks.after(active[number].since)
+            if first <= min(final, last.get(number, ENDLESS)):
+                out.append((first, server.places[number]))
+        return out
+
+    def _fragments(self, zone: int, rows: Array) -> list[Packet]:
+        out = []
+        for other in range(self.zones):
+            mine = rows[rows["query"] % self.zones == other] if self.zones > 1 else rows
+            if len(mine):
+                columns = {name: np.ascontiguousarray(mine[name]) for name in ROW.names or ()}
+                columns["op"] = columns["op"].astype(np.int8)
+                out.append(messages.message(3, other, FRAGMENTS, columns, zone))
+        return out
+
+
+def _moves(packets: Sequence[Packet], server: RegionalServer) -> tuple[Array, Array]:
+    """The moves of all home zones in stream order, and their truths; the server gets room for them."""
+    columns = {name: messages.column(packets, name, MOVE.fields[name][0]) for name in MOVE.names or ()}
+    server.make_room(max(len(server.names.arrays.start), int(columns["who"].max(initial=-1)) + 1))
+    moves, truths = records(MOVE, columns), messages.words(packets, server.truths.shape[1])
+    if len(packets) > 1:
+        order = np.argsort(moves["number"], kind="stable")
+        moves, truths = moves[order], truths[order]
+    return moves, truths
+
+
+def _events(
+    server: RegionalServer,
+    focal: Sequence[Packet],
+    starts: list[tuple[int, int]],
+    last: dict[int, int],
+    final: int,
+) -> Array:
+    """What happens to queries up to tick `final`, by tick and kind: ends, starts, focal updates."""
+    asked = messages.column(focal, "query", np.int64)
+    flags = messages.column(focal, "flags", np.int64)
+    updates = np.zeros(len(asked), EVENT)
+    for field, column in (("tick", "tick"), ("x", "x"), ("y", "y"), ("focal", "who"), ("gone", "gone")):
+        updates[field] = messages.column(focal, column, EVENT.fields[field][0])
+    updates["kind"] = FOCAL
+    updates["place"] = [server.places.get(number, -1) for number in asked.tolist()]
+    updates["here"], updates["known"] = (flags & PARTICIPATES) != 0, (flags & IS_KNOWN) != 0
+    ends = [(tick + 1, server.places[number]) for number, tick in last.items() if tick < final]
+    few = np.zeros(len(ends) + len(starts), EVENT)
+    few["tick"] = [tick for tick, _ in [*ends, *starts]]
+    few["place"] = [place for _, place in [*ends, *starts]]
+    few["kind"] = [ENDS] * len(ends) + [STARTS] * len(starts)
+    events = np.concatenate([few, updates[updates["place"] >= 0]])
+    # by `gone` as well: the list of queries by age is in order only if they come in order
+    return events[np.lexsort((events["gone"], events["kind"], events["tick"]))]

@@ -1,0 +1,117 @@
+"""A regional server's state: which of its arrays are kept in which chunks, and how it is built from them again.
+
+| chunk        | holds                                                                            |
+|--------------|----------------------------------------------------------------------------------|
+| objects/n    | the present objects with numbers in block n                                      |
+| locals/n     | the changing part of the queries at places in block n, with their lists          |
+| names/n      | names of objects                                                                 |
+| conditions   | which bit is which condition                                                     |
+| queries/n, ceasing | the queries and those that are about to end                                |
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.families.moving.conditions import Conditions
+from anabranch.families.moving.names import NameTable
+from anabranch.families.moving.plans import Plan
+from anabranch.families.moving.server import RegionalServer
+from anabranch.kernels.moving_arrays import BLOCK, NEAREST, NEVER, QUERY_BLOCK, Space
+from anabranch.kernels.moving_grid import remember_all
+from anabranch.zones.columns import Array
+from anabranch.zones.state import State
+
+OBJECTS, LOCALS = "objects/", "locals/"
+
+_OF_OBJECT = ("x", "y", "number", "gone")
+_OF_QUERY = (
+    "condition",
+    "started",
+    "known",
+    "here",
+    "live",
+    "x",
+    "y",
+    "focal",
+    "gone",
+    "value",
+    "who",
+    "held",
+)
+
+
+def load(state: State, space: Space, plans: dict[int, Plan]) -> RegionalServer:
+    server = RegionalServer(space, NameTable.load(state), Conditions.load(state))
+    for key in state.keys(OBJECTS):
+        chunk = state.get(key)
+        assert chunk is not None
+        who = chunk["who"]
+        server.make_room(int(who.max()) + 1)
+        for name in _OF_OBJECT:
+            server.objects[name][who] = chunk[name]
+        server.objects["present"][who] = 1
+        server.truths[who, : chunk["truths"].shape[1]] = chunk["truths"]
+    for key in state.keys(LOCALS):
+        _load_queries(state, key, server, plans)
+    server.make_grid()
+    remember_all(server.objects, server.ends[0], _by_age(server.objects, "present"))
+    remember_all(server.queries, server.ends[1], _by_age(server.queries, "known"))
+    return server
+
+
+def _by_age(records: Array, there: str) -> Array:
+    mortal = np.flatnonzero((records["gone"] != NEVER) & (records[there] != 0))
+    return mortal[np.argsort(records["gone"][mortal], kind="stable")]
+
+
+def _load_queries(state: State, key: str, server: RegionalServer, plans: dict[int, Plan]) -> None:
+    chunk = state.get(key)
+    assert chunk is not None
+    server.reserve(int(chunk["place"].max()) + 1)
+    taken = 0
+    for row, (place, number) in enumerate(
+        zip(chunk["place"].tolist(), chunk["number"].tolist(), strict=True)
+    ):
+        server.add(plans[number], -1, False, place)
+        query = server.queries[place]
+        for name in _OF_QUERY:
+            query[name] = chunk[name][row]
+        if query["mode"] == NEAREST:
+            query["a"] = chunk["a"][row]
+            first, held = int(query["first"]), int(query["held"])
+            server.lists[first : first + held] = chunk["lists"][taken : taken + held]
+            taken += held
+    server.dirty_queries[:] = 0
+
+
+def save(state: State, server: RegionalServer) -> None:
+    """Stores what changed since the last call."""
+    server.names.save(state)
+    server.conditions.save(state)
+    for block in np.flatnonzero(server.dirty_objects).tolist():
+        first = block * BLOCK
+        who = first + np.flatnonzero(server.objects["present"][first : first + BLOCK])
+        there = server.objects[who]
+        chunk = {"who": who, "truths": server.truths[who]} | {name: there[name] for name in _OF_OBJECT}
+        _put(state, f"{OBJECTS}{block:08d}", chunk, len(who))
+    for block in np.flatnonzero(server.dirty_queries).tolist():
+        first = block * QUERY_BLOCK
+        place = first + np.flatnonzero(server.queries["number"][first : first + QUERY_BLOCK] >= 0)
+        asked = server.queries[place]
+        lists = [
+            server.lists[f : f + h]
+            for f, h in zip(asked["first"].tolist(), asked["held"].tolist(), strict=True)
+        ]
+        chunk = {"place": place, "lists": np.concatenate([*lists, np.zeros(0, np.int64)])}
+        chunk |= {name: asked[name] for name in ("number", "a", *_OF_QUERY)}
+        _put(state, f"{LOCALS}{block:08d}", chunk, len(place))
+    server.dirty_objects[:] = 0
+    server.dirty_queries[:] = 0
+
+
+def _put(state: State, key: str, chunk: dict[str, Array], entries: int) -> None:
+    if entries:
+        state.put(key, chunk)
+    else:
+        state.drop(key)

@@ -1,0 +1,155 @@
+"""The candidates of a part's queries: one chunk of state, brought up to date with a batch by the kernel.
+
+In: a part, its chunk, the items and when its queries end. Out: what became or ceased to be one of the k nearest; the chunk, put only
+if it changed. The chunk names its queries, so that queries that came or went since it was written are told from those that stayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from anabranch.families.nearest.groups import FOREVER, Group, Part
+from anabranch.kernels import rapf
+from anabranch.kernels.grid import Blocks
+from anabranch.kernels.skyband import Log
+from anabranch.zones.columns import Array
+from anabranch.zones.state import Arrays, State
+
+PREFIX = "candidates/"
+
+#: Candidates at which a new query is pruned for the first time.
+_FIRST_LIMIT = 64
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a batch did to a part: rows of the log, the radii after it, and until when they hold."""
+
+    part: Part
+    log: Log
+    oldest: int  # the number of the oldest item that must stay in the buffer
+    radius: Array
+    until: Array
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The queries that end in this batch: the first number that each does not see, and the moment before which all that is due has left."""
+
+    stop: Mapping[int, int]
+    bound: Mapping[int, int | float]
+
+
+def move(
+    state: State,
+    group: Group,
+    part: Part,
+    items: rapf.Items,
+    blocks: Blocks,
+    bound: int | float,
+    ending: Ending,
+) -> Moved:
+    """Brings the part up to date. `bound` holds for queries that go on."""
+    key = PREFIX + part.key
+    stock, realigned = _stock(state.get(key), group, part)
+    after, log, used, oldest, until, changed = rapf.run(
+        _queries(group, part, bound, ending), stock, items, blocks, group.never
+    )
+    if realigned or changed.any():
+        state.put(key, {"query": part.numbers, **after._asdict()})
+    return Moved(part, Log(*(column[:used] for column in log)), int(oldest), after.radius, until)
+
+
+def forget(state: State, live: set[str]) -> None:
+    """Drops the chunks of parts that are no more."""
+    for key in state.keys(PREFIX):
+        if key.removeprefix(PREFIX) not in live:
+            state.drop(key)
+
+
+def least_number(state: State) -> int:
+    """The number of the oldest item that is somebody's candidate."""
+    least = FOREVER
+    for key in state.keys(PREFIX):
+        numbers = _arrays(state, key)["number"]
+        if len(numbers):
+            least = min(least, int(numbers.min()))
+    return least
+
+
+def numbers(state: State) -> Array:
+    """The numbers of all items that are somebody's candidates."""
+    parts = [_arrays(state, key)["number"] for key in state.keys(PREFIX)]
+    return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+
+def _arrays(state: State, key: str) -> Arrays:
+    arrays = state.get(key)
+    assert arrays is not None
+    return arrays
+
+
+def _queries(group: Group, part: Part, bound: int | float, ending: Ending) -> rapf.Queries:
+    stop = np.full(len(part.numbers), FOREVER, np.int64)
+    bounds = np.full(len(part.numbers), bound, group.dtype)
+    if ending.stop:
+        for place, number in enumerate(part.numbers.tolist()):
+            if number in ending.stop:
+                stop[place] = ending.stop[number]
+                bounds[place] = ending.bound[number]
+    return rapf.Queries(
+        part.point,
+        part.k,
+        part.need,
+        part.target,
+        part.upper,
+        part.size,
+        part.recent,
+        part.step,
+        part.start,
+        stop,
+        bounds,
+        part.mask,
+        part.method,
+        part.counted,
+    )
+
+
+def _stock(held: Arrays | None, group: Group, part: Part) -> tuple[rapf.Stock, bool]:
+    """The chunk as the kernel wants it, with a row for each query of the part; whether it had to be realigned."""
+    if held is not None and np.array_equal(held["query"], part.numbers):
+        return rapf.Stock(**{name: held[name] for name in rapf.Stock._fields}), False
+    count = len(part.numbers)
+    stock = rapf.Stock(
+        np.zeros(count + 1, np.int64),
+        np.empty(0, np.float64),
+        np.empty(0, np.int64),
+        np.empty(0, group.dtype),
+        np.full(count, np.inf),
+        np.full(count, _FIRST_LIMIT, np.int64),
+        np.zeros(count, np.int64),
+    )
+    return (stock if held is None else _realigned(held, part, stock)), True
+
+
+def _realigned(held: Arrays, part: Part, empty: rapf.Stock) -> rapf.Stock:
+    """The rows of queries that stayed, in the part's order, among empty ones for the new."""
+    old = {number: place for place, number in enumerate(held["query"].tolist())}
+    sizes = np.zeros(len(part.numbers), np.int64)
+    spans = []
+    for place, number in enumerate(part.numbers.tolist()):
+        if number not in old:
+            continue
+        before = old[number]
+        span = slice(held["first"][before], held["first"][before + 1])
+        spans.append(np.arange(span.start, span.stop))
+        sizes[place] = span.stop - span.start
+        for column in ("radius", "limit", "seen"):
+            getattr(empty, column)[place] = held[column][before]
+    taken = np.concatenate(spans) if spans else np.empty(0, np.int64)
+    first = np.r_[0, np.cumsum(sizes)]
+    columns = {name: held[name][taken] for name in ("dist", "number", "due")}
+    return empty._replace(first=first, **columns)

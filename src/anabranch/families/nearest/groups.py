@@ -1,0 +1,153 @@
+"""The queries of a rendezvous zone as arrays: groups that share coordinates and clock, in parts of at most 250 queries.
+
+In: the queries as zones.queries keeps them. Out: groups of parts; a part's candidates are one chunk of state (candidates.py).
+
+    unit      clock of the items                                       moments
+    rows      how many items with all coordinates came before          int64
+    range     the stream's time                                        as the time column
+    fraction  the stream's integer time, for windows like RANGE 2.5    float64
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from anabranch.families.nearest.criterion import candidate_limit
+from anabranch.families.nearest.space import By
+from anabranch.families.nearest.spec import Nearest
+from anabranch.kernels.rapf import PA, RA, RAPF
+from anabranch.model.columns import ColumnType
+from anabranch.model.stream import Stream
+from anabranch.predicates.terms import TRUE, Term
+from anabranch.zones import queries
+from anabranch.zones.columns import Array
+from anabranch.zones.queries import Active
+from anabranch.zones.state import State
+
+PER_PART = 250
+FOREVER = 1 << 62
+
+_METHODS = {"RAPF": RAPF, "RA": RA, "PA": PA}
+_LONGEST = 1 << 61
+
+
+@dataclass(frozen=True)
+class Group:
+    by: By
+    unit: str
+    dtype: np.dtype[np.int64] | np.dtype[np.float64]
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def by_rows(self) -> bool:
+        return self.unit == "rows"
+
+    @property
+    def never(self) -> np.int64 | np.float64:
+        """A moment after all others."""
+        return np.float64(math.inf) if self.dtype == np.float64 else np.int64(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Up to PER_PART queries of a group, by number. Arrays are as in kernels.rapf.Queries."""
+
+    key: str
+    names: list[str]
+    numbers: Array
+    point: Array
+    k: Array
+    need: Array
+    target: Array
+    upper: Array
+    size: Array
+    recent: Array
+    step: Array
+    start: Array
+    mask: Array
+    method: Array
+    counted: Array
+    conditions: list[Term]  # the rows of `mask`
+
+
+def unit_of(stream: Stream, spec: Nearest) -> str:
+    if spec.window.by_rows:
+        return "rows"
+    if stream.time_type is not ColumnType.FLOAT and float(spec.window.size) != math.floor(spec.window.size):
+        return "fraction"
+    return "range"
+
+
+def groups(state: State, stream: Stream) -> list[Group]:
+    """The groups of this zone. Only those chunks of queries are parsed again that changed."""
+    keys = state.keys(queries.PREFIX)
+
+    def build() -> list[Group]:
+        out: dict[tuple[By, str], Group] = {}
+        for key in keys:
+            for made in state.derived(f"groups {key}", [key], lambda key=key: _parsed(state, stream, key)):
+                whole = out.setdefault((made.by, made.unit), Group(made.by, made.unit, made.dtype))
+                whole.parts.extend(made.parts)
+        return list(out.values())
+
+    return state.derived("groups", keys, build)
+
+
+def _parsed(state: State, stream: Stream, key: str) -> list[Group]:
+    active = queries.active(state)
+    rows = state.rows(key)
+    assert rows is not None
+    sorted_in: dict[tuple[By, str, int], list[tuple[Active, Nearest]]] = {}
+    for number in sorted(rows.column("number").to_pylist()):
+        query = active[number]
+        spec = Nearest.from_json(query.spec)
+        place = (spec.by, unit_of(stream, spec), number // PER_PART)
+        sorted_in.setdefault(place, []).append((query, spec))
+    out: dict[tuple[By, str], Group] = {}
+    for (by, unit, part), members in sorted_in.items():
+        floats = unit == "fraction" or (unit == "range" and stream.time_type is ColumnType.FLOAT)
+        dtype = np.dtype(np.float64) if floats else np.dtype(np.int64)
+        group = out.setdefault((by, unit), Group(by, unit, dtype))
+        group.parts.append(_part(f"{json.dumps([by, unit])}/{part:08d}", group, members))
+    return list(out.values())
+
+
+def _part(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Part:
+    specs = [spec for _, spec in members]
+    conditions = list(dict.fromkeys(spec.condition for spec in specs if spec.condition != TRUE))
+    need = np.array([_guards(spec) for spec in specs], np.int64)
+    roots = np.sqrt(need)
+    as_moment = float if group.dtype == np.float64 else int
+    size = np.array([as_moment(min(spec.window.size, _LONGEST)) for spec in specs], group.dtype)
+    pa = np.array([spec.method == "PA" for spec in specs])
+    quarter = size / 4 if group.dtype == np.float64 else size // 4
+    return Part(
+        key,
+        [query.name for query, _ in members],
+        np.array([query.number for query, _ in members], np.int64),
+        np.array([spec.point for spec in specs], np.float64),
+        np.array([spec.k for spec in specs], np.int64),
+        need,
+        need + (3 * roots).astype(np.int64) + 1,
+        need + (6 * roots).astype(np.int64) + 4,
+        size,
+        np.where(pa, size - quarter, size - quarter - quarter).astype(group.dtype),
+        quarter,
+        np.array([query.start for query, _ in members], np.int64),
+        np.array([conditions.index(s.condition) if s.condition != TRUE else -1 for s in specs], np.int64),
+        np.array([_METHODS[spec.method] for spec in specs], np.int8),
+        np.array([group.by_rows and spec.condition != TRUE for spec in specs], np.bool_),
+        conditions,
+    )
+
+
+def _guards(spec: Nearest) -> int:
+    """How many candidates within the radius keep others out: k, or for PA its candidate limit."""
+    if spec.method != "PA":
+        return spec.k
+    assert spec.sigma is not None
+    return candidate_limit(spec.k, spec.sigma)

@@ -1,0 +1,56 @@
+"""What home and rendezvous say to each other: PARTIAL packets, told apart by the fact `say`.
+
+    say      from        to           rows and facts
+    items    home        rendezvous   items, by number; those older than this batch come to be known late
+    passed   home        rendezvous   the numbers and times of new items that were not sent, and which coordinates they have
+    extent   home        rendezvous   facts `extent`: least and greatest value of each number column, until the space is known
+    space    rendezvous  home         facts `bounds`: the space, once
+    merger   rendezvous  home         which cells the zone is interested in now; see interest.py
+
+Counters have the paper's names (section 5.2); a NOTE carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from anabranch.zones.packets import DELIVER, EMPTY, Kind, Packet
+
+HOME, RENDEZVOUS = 1, 2
+
+ITEMS, PASSED, EXTENT, SPACE, MERGER = "items", "passed", "extent", "space", "merger"
+
+#: An item reaches its home; a home forwards it to another zone; a zone reports it to a subscriber; a zone tells a home which
+#: cells it is interested in; a query begins or ends at its zone.
+NOTIFY_RENDEZVOUS = "notify rendezvous"
+NOTIFY_INTERESTED = "notify interested"
+NOTIFY_OWNER = "notify owner"
+MERGER_UPDATE = "merger update"
+QUERY_ACTIVATION = "query activation"
+QUERY_CANCELLATION = "query cancellation"
+
+
+def say(what: str, stage: int, zone: int, rows: pa.RecordBatch = EMPTY, /, **facts: Any) -> Packet:
+    return Packet(stage, zone, Kind.PARTIAL, rows, {"say": what, **facts})
+
+
+def said(packet: Packet, what: str) -> bool:
+    return packet.kind is Kind.PARTIAL and packet.facts["say"] == what
+
+
+def note(stage: str, zone: int, counters: Mapping[str, int]) -> list[Packet]:
+    """The counters of one zone in one batch, if there is anything to count."""
+    counted = {name: count for name, count in counters.items() if count}
+    if not counted:
+        return []
+    return [
+        Packet(
+            DELIVER,
+            0,
+            Kind.NOTE,
+            facts={"family": "nearest", "stage": stage, "zone": zone, "messages": counted},
+        )
+    ]

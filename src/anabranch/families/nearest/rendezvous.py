@@ -1,0 +1,185 @@
+"""Second stage: the queries whose points lie in this zone's cells, and the candidates of each.
+
+In: from order, queries that begin and end, and progress; from the homes, the items that this zone is interested in, and how many passed by. Out: rows of
+the result table for delivery; for the homes, the cells of interest as they changed (back packets, which take effect in the next batch).
+Never: a look at an item that no ball of its queries reaches, except to count it.
+
+Departures happen up to the time of the last item, not up to the progress of time: with lateness the two differ, and a query's end
+that lies between them is announced only with the first item after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from anabranch.families.nearest import answers, candidates, clocks, interest, space
+from anabranch.families.nearest import messages as m
+from anabranch.families.nearest.batch import Batch, Known
+from anabranch.families.nearest.groups import Group, groups
+from anabranch.families.nearest.mail import Mail, Progress
+from anabranch.families.nearest.owners import disown, keep_own
+from anabranch.families.nearest.shelf import Shelf
+from anabranch.model.stream import Stream
+from anabranch.zones import queries
+from anabranch.zones.packets import Kind, Packet
+from anabranch.zones.stage import Stage
+from anabranch.zones.state import State
+
+
+class Rendezvous(Stage):
+    name = "rendezvous"
+
+    def __init__(self, stream: Stream, zones: int) -> None:
+        self.stream, self.zones = stream, zones
+
+    def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
+        mail = Mail.sorted(packets)
+        out, where = self._space(zone, state, mail)
+        if where is None:  # no item yet: whose queries they are is open
+            queries.apply(state, mail.controls)
+            return out
+        begun = keep_own(state, mail.controls, where, zone)
+        known = Known.load(state)
+        ended = {query.number: query for query in _ceased(mail) if query.number in queries.active(state)}
+        progress = mail.progress or known.progress
+        if known.progress != progress or mail.items or begun or ended:
+            out += self._moved(zone, state, where, mail, progress, known, ended)
+        queries.apply(state, [packet for packet in mail.controls if packet.kind is Kind.CANCEL])
+        counters = {m.QUERY_ACTIVATION: begun, m.QUERY_CANCELLATION: len(ended)}
+        counters[m.MERGER_UPDATE] = sum(
+            m.said(packet, m.MERGER) and packet.rows.num_rows > 0 for packet in out
+        )
+        counters[m.NOTIFY_OWNER] = sum(packet.rows.num_rows for packet in out if packet.kind is Kind.RESULT)
+        return out + m.note(self.name, zone, counters)
+
+    def _space(self, zone: int, state: State, mail: Mail) -> tuple[list[Packet], space.Space | None]:
+        """The space, as soon as there are items; zone 0 tells the homes."""
+        where = space.load(state, self.stream, self.zones)
+        if where is not None or not mail.extents:
+            return [], where
+        space.save(state, space.space_of(self.stream, mail.extents, self.zones))
+        where = space.load(state, self.stream, self.zones)
+        assert where is not None
+        disown(state, where, zone)
+        if zone != 0:
+            return [], where
+        bounds = {name: list(pair) for name, pair in where.bounds.items()}
+        return [m.say(m.SPACE, m.HOME, home, bounds=bounds) for home in range(self.zones)], where
+
+    def _moved(
+        self,
+        zone: int,
+        state: State,
+        where: space.Space,
+        mail: Mail,
+        progress: Progress,
+        known: Known,
+        ended: dict[int, queries.Ceased],
+    ) -> list[Packet]:
+        """The queries brought up to date with what arrived."""
+        here = groups(state, self.stream)
+        batch = Batch(self.stream, state, mail, progress, known, here)
+        rows: list[answers.Answers] = []
+        moved: dict[int, list[candidates.Moved]] = {}
+        low = progress.number
+        for place, group in enumerate(here):
+            blocks = batch.blocks(group.by)
+            ending = batch.ending(group, ended)
+            for part in group.parts:
+                items = batch.items(group, part)
+                change = candidates.move(state, group, part, items, blocks, batch.bound(group), ending)
+                moved.setdefault(place, []).append(change)
+                low = min(low, change.oldest)
+                if len(change.log.op):
+                    at = batch.at(group, change.log.moment)
+                    rows.append(answers.Answers(part.names, change.log, at, group.unit == "fraction"))
+        out = [answers.packet(self.stream, rows, batch.shelf)] if rows else []
+        low = max(low, known.low)
+        out += self._mergers(zone, state, where, progress, batch, here, moved, low, ended)
+        self._tidy(state, batch.shelf, here, low)
+        batch.keep_clocks(low)
+        clocks.forget(state, {group.by for group in here if group.by_rows})
+        Known(progress, low).save(state)
+        return out
+
+    def _mergers(
+        self,
+        zone: int,
+        state: State,
+        where: space.Space,
+        progress: Progress,
+        batch: Batch,
+        here: list[Group],
+        moved: dict[int, list[candidates.Moved]],
+        low: int,
+        ended: dict[int, queries.Ceased],
+    ) -> list[Packet]:
+        """What this zone tells the homes after the batch."""
+        by_columns: dict[space.By, list[tuple[Group, candidates.Moved]]] = {}
+        for place, group in enumerate(here):
+            by_columns.setdefault(group.by, []).extend((group, change) for change in moved[place])
+        told = [tuple(by) for by in interest.told(state)]
+        out = []
+        for by in dict.fromkeys([*by_columns, *told]):
+            own = interest.Own(state, by, where.overlay(by))
+            wanted, balls = _wanted(by, by_columns.get(by, []), batch, progress, low, set(ended))
+            update = own.update(wanted, balls)
+            if update is not None:
+                merger, toggled = update
+                facts = merger.facts() | {"zone": zone}
+                rows = interest.toggled_rows(toggled)
+                out += [m.say(m.MERGER, m.HOME, home, rows, **facts) for home in range(self.zones)]
+        return out
+
+    def _tidy(self, state: State, shelf: Shelf, here: list[Group], low: int) -> None:
+        candidates.forget(state, {part.key for group in here for part in group.parts})
+        shelf.drop_before(min(low, candidates.least_number(state)))
+        shelf.tidy(low, lambda: candidates.numbers(state))
+
+
+def _ceased(mail: Mail) -> list[queries.Ceased]:
+    return [
+        query for packet in mail.controls if packet.kind is Kind.CANCEL for query in queries.ceased(packet)
+    ]
+
+
+def _wanted(
+    by: space.By,
+    members: list[tuple[Group, candidates.Moved]],
+    batch: Batch,
+    progress: Progress,
+    low: int,
+    ended: set[int],
+) -> tuple[interest.Merger, interest.Balls]:
+    """The merger of the queries that go on: their balls, and until when all of them have their guards."""
+    numbers, points, radii = [], [], []
+    last_number: int | None = None
+    last_time: float | int | None = None
+    counts = False
+    for group, change in members:
+        stays = np.array([number not in ended for number in change.part.numbers.tolist()], np.bool_)
+        if not stays.any():
+            continue
+        numbers.append(change.part.numbers[stays])
+        points.append(change.part.point[stays])
+        radii.append(change.radius[stays])
+        until = change.until[stays & (change.radius < math.inf)]
+        if not len(until):
+            continue
+        soonest = until.min().item()
+        if group.by_rows:
+            spare = progress.number + soonest - batch.ordinals(by).stop
+            last_number = spare if last_number is None else min(last_number, spare)
+            counts = True
+        else:
+            last_time = soonest if last_time is None else min(last_time, soonest)
+    if not numbers:
+        return interest.Merger(by), interest.Balls(np.empty(0, np.int64), np.empty((0, len(by))), np.empty(0))
+    order = np.argsort(np.concatenate(numbers))
+    balls = interest.Balls(
+        np.concatenate(numbers)[order], np.concatenate(points)[order], np.concatenate(radii)[order]
+    )
+    return interest.Merger(by, interest.CELLS, low, last_number, last_time, counts), balls

@@ -1,0 +1,137 @@
+"""What a tick brings before anything is compared: changes of queries, and the new states of objects."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.kernels.jit import kernel
+from anabranch.kernels.moving_arrays import BLOCK, ENDS, NEVER, QUERY_BLOCK, STARTS
+from anabranch.kernels.moving_grid import detach, forget, place_in_grid, remember
+
+
+@kernel
+def next_tick(server, moves, move, events, event):  # type: ignore[no-untyped-def]
+    """The next tick at which something changes: a report, an event of a query, or somebody gone in silence."""
+    tick = NEVER
+    if move < len(moves):
+        tick = min(tick, moves[move].tick)
+    if event < len(events):
+        tick = min(tick, events[event].tick)
+    if server.ends[0, 0] >= 0:
+        tick = min(tick, server.objects[server.ends[0, 0]].gone)
+    if server.ends[1, 0] >= 0:
+        tick = min(tick, server.queries[server.ends[1, 0]].gone)
+    return tick
+
+
+@kernel
+def _note_change(server, place, changed, count):  # type: ignore[no-untyped-def]
+    """Keeps the state of a query before this tick; returns how many have changed."""
+    query = server.queries[place]
+    if query.changed:
+        return count
+    query.changed = 1
+    query.old_live = query.live
+    query.old_x = query.x
+    query.old_y = query.y
+    server.dirty_queries[place // QUERY_BLOCK] = 1
+    changed[count] = place
+    return count + 1
+
+
+@kernel
+def _take_event(server, event):  # type: ignore[no-untyped-def]
+    query, ends = server.queries[event.place], server.ends[1]
+    if event.kind == STARTS:
+        query.started = 1
+    elif event.kind == ENDS:
+        query.started = 0
+        query.old_live = 0  # it ends without a word
+        query.held = 0
+        query.gone = NEVER
+        forget(server.queries, ends, event.place)
+    else:
+        query.x = event.x
+        query.y = event.y
+        query.focal = event.focal
+        query.here = event.here
+        query.known = event.known
+        query.gone = event.gone if event.here and event.known else NEVER
+        remember(server.queries, ends, event.place)
+
+
+@kernel
+def take_events(server, events, event, tick, changed):  # type: ignore[no-untyped-def]
+    """(next event, how many queries changed): carries out the events of a tick and lets go of focal objects that are gone."""
+    count = np.int64(0)
+    while event < len(events) and events[event].tick == tick:
+        count = _note_change(server, events[event].place, changed, count)
+        _take_event(server, events[event])
+        event += 1
+    ends = server.ends[1]
+    while ends[0] >= 0 and server.queries[ends[0]].gone <= tick:
+        place = ends[0]
+        count = _note_change(server, place, changed, count)
+        server.queries[place].known = 0
+        server.queries[place].gone = NEVER
+        forget(server.queries, ends, place)
+    for spot in range(count):
+        query = server.queries[changed[spot]]
+        query.live = query.started & query.known & query.here
+    return event, count
+
+
+@kernel
+def take_moves(server, moves, move, tick, moved):  # type: ignore[no-untyped-def]
+    """(next move, how many objects change): the reports of a tick, and the objects that are gone in silence."""
+    objects = server.objects
+    count = np.int64(0)
+    while move < len(moves) and moves[move].tick == tick:
+        moved[count].who = moves[move].who
+        moved[count].row = move
+        objects[moves[move].who].moved = count
+        count += 1
+        move += 1
+    who = server.ends[0, 0]
+    while who >= 0 and objects[who].gone <= tick:
+        if objects[who].moved < 0:
+            moved[count].who = who
+            moved[count].row = -1
+            objects[who].moved = count
+            count += 1
+        who = objects[who].younger
+    return move, count
+
+
+@kernel
+def apply_moves(space, server, grid, moves, move_truths, moved, old_truths, count):  # type: ignore[no-untyped-def]
+    """Gives objects their new states and keeps the old ones in `moved`."""
+    words = server.truths.shape[1]
+    for spot in range(count):
+        that = moved[spot]
+        this = server.objects[that.who]
+        that.x = this.x
+        that.y = this.y
+        that.number = this.number
+        that.present = this.present
+        that.cell = this.cell
+        for word in range(words):
+            old_truths[spot, word] = server.truths[that.who, word]
+        server.dirty_objects[that.who // BLOCK] = 1
+        if this.present:
+            detach(server.objects, grid, that.who)
+        this.present = 0
+        if that.row >= 0:
+            move = moves[that.row]
+            this.x = move.x
+            this.y = move.y
+            this.number = move.number
+            this.gone = move.gone
+            this.present = 1 - move.leaves
+            for word in range(words):
+                server.truths[that.who, word] = move_truths[that.row, word]
+        if this.present:
+            place_in_grid(space, server.objects, grid, that.who)
+            remember(server.objects, server.ends[0], that.who)
+        else:
+            forget(server.objects, server.ends[0], that.who)

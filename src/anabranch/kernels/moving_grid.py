@@ -1,0 +1,168 @@
+"""A grid over a regional server's objects (lists of them, one a cell) and queries (bits of those that watch a cell)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.kernels.jit import kernel
+from anabranch.kernels.moving_arrays import NEVER
+from anabranch.kernels.moving_shapes import across, extent
+
+_ONE = np.uint64(1)
+
+
+@kernel
+def step_in(value, low, size, count):  # type: ignore[no-untyped-def]
+    """The column or row of a value. Monotone, so the cells between those of a range's two ends hold all that lies between."""
+    place = (value - low) / size
+    if not place > 0.0:
+        return np.int64(0)
+    return np.int64(count - 1) if place >= count else np.int64(place)
+
+
+@kernel
+def column_of(grid, x):  # type: ignore[no-untyped-def]
+    return step_in(x, grid.x, grid.width, grid.columns)
+
+
+@kernel
+def row_of(grid, y):  # type: ignore[no-untyped-def]
+    return step_in(y, grid.y, grid.height, grid.rows)
+
+
+@kernel
+def attach(objects, grid, who, cell):  # type: ignore[no-untyped-def]
+    """Puts an object at the head of a cell's list."""
+    head = grid.first[cell]
+    this = objects[who]
+    this.cell = cell
+    this.after = head
+    this.before = -1
+    if head >= 0:
+        objects[head].before = who
+    grid.first[cell] = who
+
+
+@kernel
+def detach(objects, grid, who):  # type: ignore[no-untyped-def]
+    this = objects[who]
+    if this.before >= 0:
+        objects[this.before].after = this.after
+    else:
+        grid.first[this.cell] = this.after
+    if this.after >= 0:
+        objects[this.after].before = this.before
+
+
+@kernel
+def place_in_grid(space, objects, grid, who):  # type: ignore[no-untyped-def]
+    this = objects[who]
+    cell = row_of(grid, this.y) * grid.columns + column_of(grid, across(space, this.x))
+    attach(objects, grid, who, cell)
+
+
+@kernel
+def attach_all(space, objects, grid):  # type: ignore[no-untyped-def]
+    """Puts all present objects into an empty grid."""
+    for who in range(len(objects)):
+        if objects[who].present:
+            place_in_grid(space, objects, grid, who)
+
+
+# The objects of a server, and the queries with a focal object, are in a list by the tick at which they are gone; `ends` are its oldest and
+# youngest. A report moves its object to the young end, and a later report is never gone earlier, so the list is always in order
+# and its old end is all there is to look at.
+
+
+@kernel
+def forget(records, ends, who):  # type: ignore[no-untyped-def]
+    """Takes `who` out of the list by age; nothing happens if it is not in it."""
+    this = records[who]
+    younger, older = this.younger, this.older
+    if younger < 0 and older < 0 and ends[0] != who:
+        return
+    if older >= 0:
+        records[older].younger = younger
+    else:
+        ends[0] = younger
+    if younger >= 0:
+        records[younger].older = older
+    else:
+        ends[1] = older
+    this.younger = -1
+    this.older = -1
+
+
+@kernel
+def remember(records, ends, who):  # type: ignore[no-untyped-def]
+    """Puts `who` at the young end, if it can be gone at all."""
+    forget(records, ends, who)
+    if records[who].gone == NEVER:
+        return
+    last = ends[1]
+    records[who].older = last
+    ends[1] = who
+    if last >= 0:
+        records[last].younger = who
+    else:
+        ends[0] = who
+
+
+@kernel
+def remember_all(records, ends, order):  # type: ignore[no-untyped-def]
+    """The list anew from those in `order`, which are sorted by the tick at which they are gone."""
+    ends[:] = -1
+    for place in range(len(order)):
+        remember(records, ends, order[place])
+
+
+@kernel
+def _set_watch(query, place, grid, on):  # type: ignore[no-untyped-def]
+    word, bit = place >> 6, _ONE << np.uint64(place & 63)
+    for row in range(query.low_row, query.high_row + 1):
+        for column in range(query.low_column, query.high_column + 1):
+            cell = row * grid.columns + column
+            if on:
+                grid.watched[cell, word] |= bit
+            else:
+                grid.watched[cell, word] &= ~bit
+
+
+@kernel
+def unwatch(query, place, grid):  # type: ignore[no-untyped-def]
+    _set_watch(query, place, grid, False)
+    query.low_column = 0
+    query.high_column = -1
+
+
+@kernel
+def watch_range(space, query, place, grid):  # type: ignore[no-untyped-def]
+    """Has a query watch the cells of its range instead of those it watched before; none, if it is not live."""
+    if not query.live:
+        unwatch(query, place, grid)
+        return
+    low_x, high_x, low_y, high_y = extent(space, query.shape, query.a, query.b, query.x, query.y)
+    first, last = column_of(grid, low_x), column_of(grid, high_x)
+    low, high = row_of(grid, low_y), row_of(grid, high_y)
+    if (
+        query.low_column == first
+        and query.high_column == last
+        and query.low_row == low
+        and query.high_row == high
+    ):
+        return
+    _set_watch(query, place, grid, False)
+    query.low_column = first
+    query.high_column = last
+    query.low_row = low
+    query.high_row = high
+    _set_watch(query, place, grid, True)
+
+
+@kernel
+def watch_all(space, queries, grid):  # type: ignore[no-untyped-def]
+    """Has all queries watch the cells of a grid that none has watched before."""
+    for place in range(len(queries)):
+        queries[place].low_column = 0
+        queries[place].high_column = -1
+        watch_range(space, queries[place], place, grid)

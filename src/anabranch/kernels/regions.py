@@ -1,0 +1,177 @@
+"""Which regional server a point belongs to, and which servers a range may touch.
+
+Every point of the plane belongs to exactly one region, and a region to zone `region % zones`. `mark_zones` may name a zone too many,
+never one too few: a region that a range does not touch in fact has nothing to say and costs little.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.kernels.jit import kernel
+
+Array = np.ndarray[Any, Any]
+
+#: Layouts: a grid over bounds, a list of rectangles, or (without bounds) the cells of a logarithmic grid.
+GRID, RECTANGLES, LOGARITHMIC = 0, 1, 2
+
+#: Steps within a factor of two of the logarithmic grid, and the power of two below which all is one step.
+STEPS = 8
+LEAST_POWER = -20
+
+#: More cells than this in a range's way, and all zones are asked.
+MOST_CELLS = 4096
+
+
+class Layout(NamedTuple):
+    kind: int
+    zones: int
+    columns: int
+    rows: int
+    x: float  # the low corner of the grid
+    y: float
+    per_x: float  # columns per unit of x
+    per_y: float
+    rectangles: Array  # float64[:, 4]: low x, low y, high x, high y
+
+
+@kernel
+def step_of(value, low, per_unit, count):  # type: ignore[no-untyped-def]
+    """The column (or row) of a value; what lies beyond belongs to the nearest. Monotone in `value`."""
+    place = (value - low) * per_unit
+    if not place > 0.0:
+        return 0
+    if place >= count:
+        return count - 1
+    return np.int64(place)
+
+
+@kernel
+def log_step(value):  # type: ignore[no-untyped-def]
+    """The step of a value on a scale of STEPS steps for each factor of two, in both directions from 0. Monotone.
+
+    With 8 steps: 1 to 1.125 is one step, 1000 to 1024 another, 2.0 to 2.25, -2.25 to -2.0: a few per cent, whatever the units.
+    """
+    mantissa, power = math.frexp(abs(value))  # abs(value) = mantissa * 2 ** power, 0.5 <= mantissa < 1
+    if power <= LEAST_POWER or value == 0.0:
+        return np.int64(0)
+    step = np.int64(1) + (power - LEAST_POWER - 1) * STEPS + np.int64((mantissa - 0.5) * 2.0 * STEPS)
+    return step if value > 0.0 else -step
+
+
+@kernel
+def _log_zone(column, row, zones):  # type: ignore[no-untyped-def]
+    return np.int64(((column * 73856093) ^ (row * 19349663)) & 0x7FFFFFFF) % zones
+
+
+@kernel
+def _beside(low, high, value):  # type: ignore[no-untyped-def]
+    """How far a value lies outside [low, high]."""
+    return max(low - value, 0.0, value - high)
+
+
+@kernel
+def rectangle_distance(rectangle, x, y):  # type: ignore[no-untyped-def]
+    dx = _beside(rectangle[0], rectangle[2], x)
+    dy = _beside(rectangle[1], rectangle[3], y)
+    return math.sqrt(dx * dx + dy * dy)
+
+
+@kernel
+def nearest_rectangle(rectangles, x, y):  # type: ignore[no-untyped-def]
+    """The first rectangle that contains the point, else the first of the nearest."""
+    best, least = 0, math.inf
+    for place in range(len(rectangles)):
+        distance = rectangle_distance(rectangles[place], x, y)
+        if distance < least:
+            best, least = place, distance
+    return best
+
+
+@kernel
+def zone_of(layout, x, y):  # type: ignore[no-untyped-def]
+    if layout.zones == 1:
+        return np.int64(0)
+    if layout.kind == GRID:
+        column = step_of(x, layout.x, layout.per_x, layout.columns)
+        row = step_of(y, layout.y, layout.per_y, layout.rows)
+        return np.int64((row * layout.columns + column) % layout.zones)
+    if layout.kind == RECTANGLES:
+        return np.int64(nearest_rectangle(layout.rectangles, x, y) % layout.zones)
+    return _log_zone(log_step(x), log_step(y), layout.zones)
+
+
+@kernel
+def zones_of(layout, xs, ys):  # type: ignore[no-untyped-def]
+    """int64[n]: the zone of the regional server that each point belongs to."""
+    out = np.empty(len(xs), np.int64)
+    for place in range(len(xs)):
+        out[place] = zone_of(layout, xs[place], ys[place])
+    return out
+
+
+@kernel
+def mark_zones(layout, low_x, high_x, low_y, high_y, marks):  # type: ignore[no-untyped-def]
+    """Sets marks[zone] = 1 for every zone that may hold a point of this box (bounds may be infinite), the others 0."""
+    marks[:] = 0
+    if layout.zones == 1:
+        marks[0] = 1
+        return
+    if layout.kind == GRID:
+        first = step_of(low_x, layout.x, layout.per_x, layout.columns)
+        last = step_of(high_x, layout.x, layout.per_x, layout.columns)
+        for row in range(
+            step_of(low_y, layout.y, layout.per_y, layout.rows),
+            step_of(high_y, layout.y, layout.per_y, layout.rows) + 1,
+        ):
+            for column in range(first, last + 1):
+                marks[(row * layout.columns + column) % layout.zones] = 1
+    elif layout.kind == RECTANGLES:
+        _mark_rectangles(layout, low_x, high_x, low_y, high_y, marks)
+    else:
+        _mark_logarithmic(layout, low_x, high_x, low_y, high_y, marks)
+
+
+@kernel
+def _mark_rectangles(layout, low_x, high_x, low_y, high_y, marks):  # type: ignore[no-untyped-def]
+    """A point p of the box lies within `half` of its centre c. If p is outside all rectangles and r is its nearest, then
+    d(c, r) - half <= d(p, r) <= d(p, s) <= d(c, s) + half for every other s; so r is within 2 * half of the least d(c, s).
+    That also holds for every rectangle that reaches into the box, as d(c, r) <= half."""
+    x, y = (low_x + high_x) / 2, (low_y + high_y) / 2
+    dx, dy = high_x - x, high_y - y
+    half = math.sqrt(dx * dx + dy * dy)
+    if not half < math.inf:
+        marks[:] = 1
+        return
+    least = math.inf
+    for place in range(len(layout.rectangles)):
+        least = min(least, rectangle_distance(layout.rectangles[place], x, y))
+    reach = (least + 2 * half) * (1 + 1e-9) + 1e-9 * (abs(x) + abs(y))
+    for place in range(len(layout.rectangles)):
+        if rectangle_distance(layout.rectangles[place], x, y) <= reach:
+            marks[place % layout.zones] = 1
+
+
+@kernel
+def _mark_logarithmic(layout, low_x, high_x, low_y, high_y, marks):  # type: ignore[no-untyped-def]
+    if not (high_x - low_x < math.inf and high_y - low_y < math.inf):
+        marks[:] = 1
+        return
+    columns = log_step(high_x) - log_step(low_x) + 1
+    rows = log_step(high_y) - log_step(low_y) + 1
+    if columns * rows > MOST_CELLS:
+        marks[:] = 1
+        return
+    for column in range(log_step(low_x), log_step(high_x) + 1):
+        for row in range(log_step(low_y), log_step(high_y) + 1):
+            marks[_log_zone(column, row, layout.zones)] = 1
+
+
+def warm_up() -> None:
+    marks = np.zeros(2, np.uint8)
+    layout = Layout(GRID, 2, 2, 1, 0.0, 0.0, 2.0, 1.0, np.zeros((1, 4)))
+    zones_of(layout, np.zeros(1), np.zeros(1))
+    mark_zones(layout, 0.0, 1.0, 0.0, 1.0, marks)

@@ -1,0 +1,16 @@
+"""Calls every kernel once on tiny data, so that a process that forks others does so with all of them loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anabranch.kernels.clusters_warm import warm_clusters
+from anabranch.kernels.select_warm import warm_select
+
+#: One function a module of kernels.
+WARM_UPS: list[Callable[[], None]] = [warm_clusters, warm_select]
+
+
+def warm() -> None:
+    for warm_up in WARM_UPS:
+        warm_up()

@@ -1,0 +1,109 @@
+"""Binds queries on moving objects: around a focal point, the objects or a value of them.
+
+Comes in: the head, the clauses, the stream and the bound condition. Goes out: a Moving spec.
+Never: a stream without `object`, `time` and a position of two coordinates.
+"""
+
+from __future__ import annotations
+
+from anabranch.families.moving.spec import Box, Circle, KNearest, Moving, Shape
+from anabranch.language import syntax as s
+from anabranch.language.clauses import Clauses
+from anabranch.language.constants import not_negative, real, whole, word_or_number
+from anabranch.language.errors import counted, refuse, short
+from anabranch.language.scopes import ItemScope
+from anabranch.model.columns import ColumnType
+from anabranch.model.stream import Stream
+from anabranch.predicates.terms import Term
+
+AXES = ("x", "y")
+
+Head = s.NearestObjects | s.Objects | s.ObjectsValue
+
+
+def bind_moving(
+    head: Head, stream_name: s.Name, clauses: Clauses, scope: ItemScope, condition: Term
+) -> Moving:
+    stream, text = scope.stream, scope.text
+    _check_stream(stream, stream_name)
+    shape, focal = _shape(head, text)
+    value = _value(head.value, stream, text) if isinstance(head, s.ObjectsValue) else None
+    issuer = clauses.get(s.Issuer)
+    return Moving(
+        shape,
+        _focal(focal, stream, text),
+        condition,
+        value,
+        None if issuer is None else _object(issuer.name, stream, text),
+    )
+
+
+def _check_stream(stream: Stream, name: s.Name) -> None:
+    missing = [setting for setting in ("object", "time") if getattr(stream, setting) is None]
+    if missing:
+        raise refuse(
+            f"stream {stream.name} declares no {' and no '.join(missing)}; "
+            "moving objects need object, time and position",
+            name.place,
+        )
+    if len(stream.position) != 2:
+        there = f"has {counted(len(stream.position), 'coordinate')}" if stream.position else "is not declared"
+        raise refuse(
+            f'the position of stream {stream.name} {there}; moving objects need two, such as ["x", "y"]',
+            name.place,
+        )
+
+
+def _shape(head: Head, text: str) -> tuple[Shape, s.Focal]:
+    if isinstance(head, s.NearestObjects):
+        return KNearest(whole(head.k, text, "the number after NEAREST")), head.focal
+    area = head.area
+    if isinstance(area, s.Within):
+        return Circle(not_negative(area.radius, text, "the distance after WITHIN")), area.focal
+    width = not_negative(area.width, text, "the width of the box")
+    height = not_negative(area.height, text, "the height of the box")
+    return Box(width, height), area.focal
+
+
+def _focal(focal: s.Focal, stream: Stream, text: str) -> str | tuple[float, float]:
+    if isinstance(focal, s.ObjectName):
+        return _object(focal.name, stream, text)
+    if len(focal.coordinates) != 2:
+        raise refuse(
+            f"the point has {counted(len(focal.coordinates), 'coordinate')}; it needs two: (x, y)",
+            focal.place,
+        )
+    x, y = (real(coordinate, text) for coordinate in focal.coordinates)
+    return x, y
+
+
+def _object(name: s.Expression, stream: Stream, text: str) -> str:
+    """An object's name, always a string: OBJECT 17 and OBJECT '17' are the same."""
+    written = str(word_or_number(name, text))
+    assert stream.object is not None
+    if stream.type_of(stream.object) is not ColumnType.INT:
+        return written
+    try:
+        return str(int(written))
+    except ValueError:
+        raise refuse(
+            f"the objects of stream {stream.name} are whole numbers; '{short(written)}' is not", name.place
+        ) from None
+
+
+def _value(call: s.Call, stream: Stream, text: str) -> str:
+    """`count`, `min(x)`, `max(x)`, `min(y)` or `max(y)`."""
+    argument = call.argument
+    if call.function == "count" and argument is None:
+        return "count"
+    axes = dict(zip(stream.position, AXES, strict=True)) | {axis: axis for axis in AXES}
+    if call.function in ("min", "max") and argument is not None and argument.text in axes:
+        return f"{call.function}({axes[argument.text]})"
+    own = "".join(
+        f", {name} as {axis}" for name, axis in zip(stream.position, AXES, strict=True) if name != axis
+    )
+    shown = short(text[call.place[0] : sum(call.place)])
+    raise refuse(
+        f"of moving objects there are count(*), min(x), max(x), min(y) and max(y){own}; not {shown}",
+        call.place,
+    )

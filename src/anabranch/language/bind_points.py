@@ -1,0 +1,141 @@
+"""Binds nearest and clusters: queries on points whose coordinates are columns.
+
+Comes in: the head, the clauses, the stream and the bound condition. Goes out: a Nearest or Clusters spec.
+Never: a stream without the columns that the spec names.
+"""
+
+from __future__ import annotations
+
+from anabranch.families.clusters.spec import Clusters, Emit
+from anabranch.families.nearest.spec import METHODS, Nearest
+from anabranch.language import syntax as s
+from anabranch.language.clauses import Clauses
+from anabranch.language.constants import choice, positive, real, whole
+from anabranch.language.errors import counted, refuse, unknown
+from anabranch.language.scopes import TYPE_WORDS, ItemScope
+from anabranch.language.windows import bind_at_end, bind_window
+from anabranch.model.window import Window
+from anabranch.predicates.terms import Term
+
+MAX_NEAREST_DIMENSIONS = 16
+MAX_CLUSTERS_DIMENSIONS = 8
+
+WINDOW_EXAMPLE = "WINDOW ROWS 5000 STEP 1000"
+
+
+def bind_nearest(head: s.NearestItems, clauses: Clauses, scope: ItemScope, condition: Term) -> Nearest:
+    text = scope.text
+    k = whole(head.k, text, "the number after NEAREST")
+    by = _coordinates(head.by, head, clauses, scope, MAX_NEAREST_DIMENSIONS)
+    point = tuple(real(coordinate, text) for coordinate in head.point.coordinates)
+    if len(point) != len(by):
+        raise refuse(
+            f"the point has {counted(len(point), 'coordinate')}; the columns are {len(by)}: {', '.join(by)}",
+            head.point.place,
+        )
+    clause = clauses.need(s.WindowClause, head, "WINDOW RANGE 3600")
+    if clause.step is not None:
+        raise refuse("a nearest query takes no STEP; its window slides with every item", clause.step.place)
+    window = bind_window(clause, None, scope.stream, text)
+    method, sigma = _method(clauses.get(s.Method), text)
+    return Nearest(k, point, by, window, condition, method, sigma)
+
+
+def bind_clusters(head: s.ClustersWithin, clauses: Clauses, scope: ItemScope, condition: Term) -> Clusters:
+    radius = positive(head.range, scope.text, "the range after WITHIN")
+    count = whole(head.count, scope.text, "the count after MIN")
+    clause = clauses.need(s.WindowClause, head, WINDOW_EXAMPLE)
+    window = bind_window(clause, clauses.get(s.AtEndClause), scope.stream, scope.text)
+    by = _coordinates(head.by, head, clauses, scope, MAX_CLUSTERS_DIMENSIONS)
+    return Clusters(radius, count, by, window, condition, _emit(clauses))
+
+
+def bind_detect(head: s.Detect, clauses: Clauses, scope: ItemScope, condition: Term) -> Clusters:
+    """The papers' spelling: its windows count items."""
+    using = clauses.need(s.UsingSettings, head, "USING range = 0.01 AND count = 10")
+    windows = clauses.need(s.InWindows, head, "IN WINDOWS WITH win = 5000 AND slide = 1000")
+    numbers = _settings(using, ("range", "count"))
+    sizes = _settings(windows, ("win", "slide"))
+    window = Window(
+        "rows",
+        whole(sizes["win"], scope.text, "win"),
+        whole(sizes["slide"], scope.text, "slide"),
+        bind_at_end(clauses.get(s.AtEndClause)),
+    )
+    return Clusters(
+        positive(numbers["range"], scope.text, "range"),
+        whole(numbers["count"], scope.text, "count"),
+        _coordinates(head.by, head, clauses, scope, MAX_CLUSTERS_DIMENSIONS),
+        window,
+        condition,
+        _emit(clauses),
+    )
+
+
+def _settings(clause: s.UsingSettings | s.InWindows, names: tuple[str, str]) -> dict[str, s.Expression]:
+    """`range = 0.01 AND count = 10`, in any order, all of them, once each."""
+    found: dict[str, s.Expression] = {}
+    for setting in clause.settings:
+        name = setting.name.text.lower()
+        if name not in names:
+            raise unknown("setting", setting.name.text, names, setting.name.place)
+        if name in found:
+            raise refuse(f"{name} is there twice", setting.place)
+        found[name] = setting.value
+    for name in names:
+        if name not in found:
+            raise refuse(f"{name} is missing here; add AND {name} = ..", clause.place)
+    return found
+
+
+def _coordinates(
+    by: s.By | None, head: s.Head, clauses: Clauses, scope: ItemScope, limit: int
+) -> tuple[str, ...]:
+    """The columns after BY, or the stream's position."""
+    late = clauses.get(s.By)
+    if by is not None and late is not None:
+        raise refuse("BY is there twice; join them into one", late.place)
+    clause = by or late
+    if clause is None:
+        columns, place = scope.stream.position, head.place
+        if not columns:
+            name = scope.stream.name
+            raise refuse(
+                f"BY is missing, and stream {name} declares no position; add the columns: BY (x, y)", place
+            )
+    else:
+        columns, place = tuple(_coordinate(name, scope) for name in clause.columns), clause.place
+    for column in columns:
+        if columns.count(column) > 1:
+            raise refuse(f"{column} is there twice", place)
+    if len(columns) > limit:
+        raise refuse(f"{len(columns)} coordinates are too many; {clauses.kind} takes at most {limit}", place)
+    return columns
+
+
+def _coordinate(name: s.Name, scope: ItemScope) -> str:
+    column = scope.column(name)
+    if not column.type.is_number:
+        raise refuse(f"{column.name} is {TYPE_WORDS[column.type]}; a coordinate must be a number", name.place)
+    return column.name
+
+
+def _method(clause: s.Method | None, text: str) -> tuple[str, float | None]:
+    if clause is None:
+        return METHODS[0], None
+    method = choice(clause.word, METHODS, "the method")
+    if method != "PA":
+        if clause.sigma is not None:
+            raise refuse(f"{method} is exact and takes no number; only PA(0.001) does", clause.sigma.place)
+        return method, None
+    if clause.sigma is None:
+        raise refuse("PA needs the error that it may make, for example PA(0.001)", clause.place)
+    sigma = real(clause.sigma, text)
+    if not 0 < sigma < 1:
+        raise refuse(f"the error of PA must lie between 0 and 1; this is {sigma:g}", clause.sigma.place)
+    return method, sigma
+
+
+def _emit(clauses: Clauses) -> Emit:
+    clause = clauses.get(s.EmitClause)
+    return Emit.MEMBERS if clause is None else Emit(choice(clause.word, tuple(Emit), "EMIT"))

@@ -1,0 +1,87 @@
+"""How a refusal is worded: what was found, what would be right, where.
+
+Comes in: a place and the names or tokens around it. Goes out: QueryErrors.
+Never: a decision whether something is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+from anabranch.language.syntax import Place
+from anabranch.model.errors import QueryError
+
+#: A list of what exists is cut after so many names.
+MAX_LISTED = 20
+
+#: A piece of the query is shown in an error up to so many characters.
+MAX_SHOWN = 40
+
+
+def refuse(message: str, place: Place) -> QueryError:
+    """The error to raise; the text is added by `pointing_into`, where it is known."""
+    return QueryError(message, place=place[0], length=max(1, place[1]))
+
+
+@contextmanager
+def pointing_into(text: str) -> Iterator[None]:
+    try:
+        yield
+    except QueryError as error:
+        error.text = text
+        raise
+
+
+def short(text: str) -> str:
+    """What somebody wrote, in one line and cut where it is too long for an error."""
+    words = " ".join(text.split())
+    return words if len(words) <= MAX_SHOWN else words[: MAX_SHOWN - 3] + "..."
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b and 3 more`"""
+    every = list(names)
+    if len(every) <= MAX_LISTED:
+        return ", ".join(every) if every else "none"
+    return f"{', '.join(every[:MAX_LISTED])} and {len(every) - MAX_LISTED} more"
+
+
+def one_of(words: Iterable[str]) -> str:
+    """`a, b or c`"""
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def counted(number: int, what: str) -> str:
+    """`1 coordinate`, `2 coordinates`"""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant: other case, a path with this part, or a slip of the finger."""
+    lower, candidates = name.lower(), list(names)
+    for candidate in candidates:
+        other = candidate.lower()
+        if other == lower or other.endswith("." + lower) or other.startswith(lower + "."):
+            return candidate
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    close = get_close_matches(lower, by_lower, n=1)
+    return by_lower[close[0]] if close else None
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """` did you mean 'en'?`, or nothing."""
+    guess = closest(name, names)
+    return "" if guess is None else f"; did you mean {guess!r}?"
+
+
+def unknown(
+    kind: str, name: str, names: Iterable[str], place: Place, where: str = "", hint: str = ""
+) -> QueryError:
+    """`unknown column 'enn' in stream photons; did you mean 'en'? There are: ra, dec, en`"""
+    every = list(names)
+    guess = did_you_mean(name, every)
+    what = " ".join(filter(None, (kind, f"'{short(name)}'", where)))
+    return refuse(f"unknown {what}{guess or '.'} There are: {listed(every)}{hint}", place)

@@ -1,0 +1,73 @@
+"""Text in, syntax tree out.
+
+Comes in: what somebody typed. Goes out: a `Query` whose nodes know their places, or a QueryError that points
+at the first thing that could not be read. Never: a look at a stream; a text always gives the same tree.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import cast
+
+from lark import Lark, UnexpectedInput
+from lark.lexer import PatternStr
+
+from anabranch.language.builder import Builder, Parts
+from anabranch.language.errors import pointing_into, refuse
+from anabranch.language.syntax import Query
+from anabranch.language.syntax_errors import explain
+
+MAX_BYTES = 64 * 1024
+
+_WXQUERY = re.compile(r"\s*(?:--[^\n]*\n\s*)*(<|for\b)", re.IGNORECASE)
+
+
+def parse(text: str) -> Query:
+    """The syntax tree of a query."""
+    with pointing_into(text):
+        _check(text)
+        wxquery = _WXQUERY.match(text)
+        if wxquery is not None:
+            # The one place where the languages part: a later issue calls the WXQuery parser here.
+            raise refuse(
+                "WXQuery is not available yet; write SQL, for example SELECT * FROM photons WHERE en > 1.3",
+                (wxquery.start(1), len(wxquery[1])),
+            )
+        return _parse_sql(text)
+
+
+def _check(text: str) -> None:
+    """Refuse what no parser should have to look at."""
+    if not text.strip():
+        raise refuse("the query is empty; write for example SELECT * FROM photons WHERE en > 1.3", (0, 1))
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise refuse("this character is not valid Unicode", (error.start, 1)) from None
+    if size > MAX_BYTES:
+        raise refuse(f"the query is {size} bytes long; at most {MAX_BYTES} are accepted", (0, 1))
+
+
+def _parse_sql(text: str) -> Query:
+    parser = _sql()
+    try:
+        head, stream, clauses = cast(Parts, parser.parse(text))
+    except UnexpectedInput as error:
+        raise explain(error, text, parser) from None
+    return Query(text, head, stream, clauses)
+
+
+@lru_cache(maxsize=1)
+def _sql() -> Lark:
+    """Built at the first query; it takes a fifth of a second."""
+    return Lark.open("sql.lark", rel_to=__file__, parser="lalr", lexer="basic", transformer=Builder())
+
+
+@lru_cache(maxsize=1)
+def keywords() -> frozenset[str]:
+    """Every keyword of the language, in capitals."""
+    words = (
+        terminal.pattern.value for terminal in _sql().terminals if isinstance(terminal.pattern, PatternStr)
+    )
+    return frozenset(word.upper() for word in words if word.isalpha())

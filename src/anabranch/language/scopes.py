@@ -1,0 +1,145 @@
+"""What a name can stand for: a column of the stream in WHERE, an aggregate in HAVING, nothing in a constant.
+
+Comes in: names of the syntax tree. Goes out: columns and their types, or a QueryError with what exists.
+Never: a condition.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from anabranch.families.filters.spec import Aggregation, Function
+from anabranch.language.errors import refuse, short, unknown
+from anabranch.language.syntax import Call, Name, Place
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.errors import QueryError
+from anabranch.model.stream import Stream
+
+#: How a type is called in an error.
+TYPE_WORDS = {
+    ColumnType.INT: "a number",
+    ColumnType.FLOAT: "a number",
+    ColumnType.STRING: "a string",
+    ColumnType.BOOL: "true or false",
+    ColumnType.TIMESTAMP: "a timestamp",
+}
+
+#: What is probably meant where a keyword that begins a kind of query is read as a column.
+_KINDS = {
+    "NEAREST": "NEAREST 10 TO (0.1, 0.4)",
+    "CLUSTERS": "CLUSTERS WITHIN 0.01 MIN 10",
+    "OBJECTS": "OBJECTS WITHIN 10 OF OBJECT 'f'",
+}
+
+FUNCTIONS = tuple(function.value for function in Function)
+
+
+class Scope(ABC):
+    """`text` is the query's, to show what an error is about."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def shown(self, place: Place) -> str:
+        return short(self.text[place[0] : place[0] + place[1]])
+
+    @abstractmethod
+    def column(self, name: Name) -> Column: ...
+
+    @abstractmethod
+    def call(self, call: Call) -> Column: ...
+
+
+class ItemScope(Scope):
+    """The columns of a stream."""
+
+    def __init__(self, text: str, stream: Stream) -> None:
+        super().__init__(text)
+        self.stream = stream
+        self._columns: Mapping[str, Column] = {column.name: column for column in stream.columns}
+
+    def column(self, name: Name) -> Column:
+        column = self._columns.get(name.text)
+        if column is None:
+            raise unknown_column(name, self._columns, f"in stream {self.stream.name}")
+        return column
+
+    def call(self, call: Call) -> Column:
+        if call.function not in FUNCTIONS:
+            raise unknown_function(call)
+        raise refuse(
+            f"{self.shown(call.place)} is an aggregate; conditions on aggregates belong in HAVING", call.place
+        )
+
+
+class ResultScope(Scope):
+    """The aggregates of a query, by name or as they are written in its select list, and `items`."""
+
+    def __init__(
+        self, text: str, aggregations: Sequence[Aggregation], types: Sequence[ColumnType], stream: Stream
+    ) -> None:
+        super().__init__(text)
+        self.stream = stream
+        self._aggregations = aggregations
+        self._columns = {a.name: Column(a.name, type_) for a, type_ in zip(aggregations, types, strict=True)}
+        self._columns["items"] = Column("items", ColumnType.INT)
+
+    def pseudo_stream(self) -> Stream:
+        """The results as a stream, to ask whether a condition on them can be true."""
+        return Stream(f"the results of {self.stream.name}", tuple(self._columns.values()))
+
+    def column(self, name: Name) -> Column:
+        column = self._columns.get(name.text)
+        if column is not None:
+            return column
+        if self.stream.column(name.text) is not None:
+            there = ", ".join(self._columns)
+            raise refuse(
+                f"{name.text} is a column of the items; HAVING takes the aggregates: {there}", name.place
+            )
+        raise unknown_column(name, self._columns, "in the results")
+
+    def call(self, call: Call) -> Column:
+        if call.function not in FUNCTIONS:
+            raise unknown_function(call)
+        argument = call.argument.text if call.argument else None
+        same = [
+            a.name for a in self._aggregations if (a.function.value, a.column) == (call.function, argument)
+        ]
+        if not same:
+            shown = default_name(call.function, argument)
+            raise refuse(f"{shown} is not in the select list; add it there to use it in HAVING", call.place)
+        name = default_name(call.function, argument)
+        return self._columns[name if name in same else same[0]]
+
+
+class ConstantScope(Scope):
+    """No columns: where a number is needed."""
+
+    def column(self, name: Name) -> Column:
+        raise refuse(f"a number is needed here; {short(name.text)} is a name", name.place)
+
+    def call(self, call: Call) -> Column:
+        raise refuse(f"a number is needed here; {self.shown(call.place)} is an aggregate", call.place)
+
+
+def default_name(function: str, column: str | None) -> str:
+    """How an aggregate without AS is called in the results: `max(price)`, `count(*)`."""
+    return f"{function}({'*' if column is None else column})"
+
+
+def unknown_column(name: Name, columns: Mapping[str, Column], where: str) -> QueryError:
+    hint = ""
+    if name.text.lower() in ("nan", "inf", "infinity"):
+        hint = "; constants are finite numbers"
+    elif name.text.upper() in _KINDS:
+        hint = f"; as a kind of query it goes on: {_KINDS[name.text.upper()]}"
+    elif name.quoted:
+        hint = f"; a string takes single quotes: '{short(name.text)}'"
+    return unknown("column", name.text, columns, name.place, where, hint)
+
+
+def unknown_function(call: Call) -> QueryError:
+    place = (call.place[0], len(call.function))
+    return unknown("function", call.function, FUNCTIONS, place)

@@ -1,0 +1,190 @@
+"""From a spec back to canonical text.
+
+Comes in: a spec and its stream. Goes out: SQL such that compile(unparse(spec)) == spec for every spec that a
+query can be bound to. Never: shorthands; BETWEEN, IN and the DETECT spelling come out as what they stand for.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from anabranch.families.clusters.spec import Clusters, Emit
+from anabranch.families.filters.spec import Aggregate, Select
+from anabranch.families.moving.spec import Box, Circle, KNearest, Moving
+from anabranch.families.nearest.spec import METHODS, Nearest
+from anabranch.language.bind import Spec
+from anabranch.language.numbers import time_text
+from anabranch.language.parse import keywords
+from anabranch.language.scopes import default_name
+from anabranch.model.columns import ColumnType
+from anabranch.model.stream import MICROSECONDS, Stream
+from anabranch.model.window import Window
+from anabranch.predicates.terms import TRUE, And, Constant, Difference, Not, Or, Term
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+
+
+def unparse(spec: Spec, stream: Stream) -> str:
+    """The text of a query on `stream` that is bound to `spec`."""
+    match spec:
+        case Select():
+            outputs = ", ".join(
+                _as(_name(output.column), output.column, output.name) for output in spec.outputs
+            )
+            return f"SELECT {outputs} {_from(stream, spec.condition)}"
+        case Aggregate():
+            return _aggregate(spec, stream)
+        case Nearest():
+            return _nearest(spec, stream)
+        case Clusters():
+            emit = "" if spec.emit is Emit.MEMBERS else f" EMIT {spec.emit.value.upper()}"
+            head = f"SELECT CLUSTERS WITHIN {_number(spec.range)} MIN {spec.count} BY ({_names(spec.by)})"
+            return f"{head} {_from(stream, spec.condition)} {_window(spec.window, stream)}{emit}"
+        case Moving():
+            return _moving(spec, stream)
+
+
+def _aggregate(spec: Aggregate, stream: Stream) -> str:
+    calls, written = [], {}
+    for a in spec.aggregations:
+        call = f"{a.function.value}({'*' if a.column is None else _name(a.column)})"
+        default = default_name(a.function.value, a.column)
+        calls.append(_as(call, default, a.name))
+        written[a.name] = call if a.name == default else _name(a.name)
+    text = f"SELECT {', '.join(calls)} {_from(stream, spec.condition)} {_window(spec.window, stream)}"
+    if spec.having == TRUE:
+        return text
+    stamps = {a.name for a in spec.aggregations if _gives_timestamp(a.function.value, a.column, stream)}
+    return f"{text} HAVING {_Terms(stamps, written).text(spec.having)}"
+
+
+def _gives_timestamp(function: str, column: str | None, stream: Stream) -> bool:
+    return (
+        function in ("min", "max") and column is not None and stream.type_of(column) is ColumnType.TIMESTAMP
+    )
+
+
+def _nearest(spec: Nearest, stream: Stream) -> str:
+    point = ", ".join(map(_number, spec.point))
+    using = "" if spec.method == METHODS[0] else f" USING {spec.method}"
+    sigma = "" if spec.sigma is None else f"({_number(spec.sigma)})"
+    head = f"SELECT NEAREST {spec.k} TO ({point}) BY ({_names(spec.by)})"
+    window = f"WINDOW {spec.window.unit.upper()} {_length(spec.window.size, spec.window, stream)}"
+    return f"{head} {_from(stream, spec.condition)} {window}{using}{sigma}"
+
+
+def _moving(spec: Moving, stream: Stream) -> str:
+    focal = (
+        f"OBJECT {_string(spec.focal)}"
+        if isinstance(spec.focal, str)
+        else f"({', '.join(map(_number, spec.focal))})"
+    )
+    what = {None: "OBJECTS", "count": "count(*)"}.get(spec.value, spec.value)
+    match spec.shape:
+        case KNearest(k=k):
+            head = f"NEAREST {k} OBJECTS TO {focal}"
+        case Circle(radius=radius):
+            head = f"{what} WITHIN {_number(radius)} OF {focal}"
+        case Box(width=width, height=height):
+            head = f"{what} IN BOX {_number(width)} BY {_number(height)} AROUND {focal}"
+    issuer = "" if spec.issuer is None else f" FOR OBJECT {_string(spec.issuer)}"
+    return f"SELECT {head} {_from(stream, spec.condition)}{issuer}"
+
+
+def _from(stream: Stream, condition: Term) -> str:
+    text = f"FROM {_name(stream.name)}"
+    if condition == TRUE:
+        return text
+    stamps = {column.name for column in stream.columns if column.type is ColumnType.TIMESTAMP}
+    return f"{text} WHERE {_Terms(stamps, {}).text(condition)}"
+
+
+def _window(window: Window, stream: Stream) -> str:
+    text = f"WINDOW {window.unit.upper()} {_length(window.size, window, stream)}"
+    if window.step != window.size:
+        text += f" STEP {_length(window.step, window, stream)}"
+    return text if window.at_end is None else f"{text} AT END {window.at_end.value}"
+
+
+def _length(length: int | float, window: Window, stream: Stream) -> str:
+    in_seconds = not window.by_rows and stream.time_type is ColumnType.TIMESTAMP
+    return _seconds(int(length)) if in_seconds else _number(length)
+
+
+class _Terms:
+    """Conditions over names of which some are timestamps; `written` are those not written as they are."""
+
+    def __init__(self, stamps: set[str], written: dict[str, str]) -> None:
+        self.stamps, self.written = stamps, written
+
+    def text(self, term: Term) -> str:
+        match term:
+            case Constant(column=column, op=op, value=value):
+                return f"{self.name(column)} {op.value} {self.constant(column, value)}"
+            case Difference(column=column, op=op, other=other, offset=offset):
+                return f"{self.name(column)} {op.value} {self.name(other)}{self.offset(column, offset)}"
+            case And(terms=terms):
+                return (
+                    " AND ".join(f"({self.text(t)})" if isinstance(t, Or) else self.text(t) for t in terms)
+                    or "TRUE"
+                )
+            case Or(terms=terms):
+                return " OR ".join(map(self.text, terms)) or "FALSE"
+            case Not(term=inner):
+                text = self.text(inner)
+                return f"NOT ({text})" if isinstance(inner, And | Or) else f"NOT {text}"
+
+    def name(self, column: str) -> str:
+        return self.written.get(column) or _name(column)
+
+    def constant(self, column: str, value: int | float | str | bool) -> str:
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        if isinstance(value, str):
+            return _string(value)
+        return _timestamp(int(value)) if column in self.stamps else _number(value)
+
+    def offset(self, column: str, offset: int | float) -> str:
+        if not offset:
+            return ""
+        size = abs(offset)
+        return (
+            f" {'-' if offset < 0 else '+'} {_seconds(int(size)) if column in self.stamps else _number(size)}"
+        )
+
+
+def _timestamp(stamp_us: int) -> str:
+    text = time_text(stamp_us)
+    if text is not None:
+        return f"TIMESTAMP '{text}'"
+    sign = "-" if stamp_us < 0 else "+"
+    return f"TIMESTAMP '1970-01-01 00:00:00' {sign} {_seconds(abs(stamp_us))}"
+
+
+def _seconds(length_us: int) -> str:
+    whole, rest = divmod(length_us, MICROSECONDS)
+    return str(whole) if not rest else format(Decimal(length_us) / MICROSECONDS, "f")
+
+
+def _number(value: int | float) -> str:
+    return repr(value)
+
+
+def _string(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _as(written: str, default: str, name: str) -> str:
+    return written if name == default else f"{written} AS {_name(name)}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(map(_name, names))
+
+
+def _name(name: str) -> str:
+    """As it is where that is safe, in double quotes otherwise."""
+    if _PLAIN_NAME.fullmatch(name) and name.upper() not in keywords():
+        return name
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,90 @@
+"""A job: streams and where they come from, the queries asked of them, and where the results go.
+
+Comes in: nothing; `anabranch.catalog.job` reads one from a file. Goes out: plain immutable data with
+absolute paths. Never: a look at a source or at the syntax of a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anabranch.model.stream import Time
+from anabranch.model.subscription import Subscription
+
+#: Sources that are files below a path, and all sources.
+FILE_FORMATS = ("parquet", "json", "csv", "xml")
+SOURCE_FORMATS = (*FILE_FORMATS, "kafka", "rate", "generator")
+
+SINK_FORMATS = ("parquet", "json", "kafka")
+
+#: Sinks that are files below a path.
+FILE_SINKS = ("parquet", "json")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a stream comes from. `options` are those of Spark's reader of that format, plus
+
+    - files: `path`, absolute or a URL, with or without wildcards;
+    - kafka: `bootstrap` and `topic`;
+    - generator: `name`, and whatever that generator takes.
+
+    `schema` is Spark's DDL (`"a double, b string"`); without it the schema is taken from the files.
+    """
+
+    format: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    schema: str | None = None
+
+    @property
+    def path(self) -> str | None:
+        path = self.options.get("path")
+        return None if path is None else str(path)
+
+
+@dataclass(frozen=True)
+class StreamDeclaration:
+    """A stream as the job declares it. `settings` are those of semantics.md, lengths in the units of `time`
+    (seconds for a timestamp); what they say about columns is checked once the columns are known."""
+
+    name: str
+    source: Source
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where results go. `options`: `path` for files; `bootstrap`, `topic` and Spark's own for kafka."""
+
+    format: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path | None:
+        path = self.options.get("path")
+        return None if path is None else Path(path)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How the job runs; nothing here changes a result. None leaves the choice to the engine."""
+
+    zones: int | None = None
+    trigger: Time | None = None  # seconds between the beginnings of two batches
+    shuffle_partitions: int | None = None
+    max_files_per_batch: int | None = None
+    max_bytes_per_batch: int | None = None
+    checkpoint: Path | None = None
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Job:
+    path: Path
+    streams: Mapping[str, StreamDeclaration]
+    subscriptions: tuple[Subscription, ...]
+    sink: Sink
+    engine: Engine = field(default_factory=Engine)

@@ -1,0 +1,85 @@
+"""A stream: a named, ordered sequence of items with a schema (semantics.md, Streams)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.errors import JobError
+
+#: The column that carries an item's number in the stream, from 0; no user column can be called this.
+NUMBER = "#"
+
+#: Timestamps are kept in microseconds; a query's lengths of time are in seconds.
+MICROSECONDS = 1_000_000
+
+Time = int | float
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a stream declares. Lengths (`lateness`, `tick`, `expire`) are in the units of `time`;
+    for a timestamp these are seconds, kept here in microseconds like the timestamps themselves."""
+
+    name: str
+    columns: tuple[Column, ...]
+    time: str | None = None
+    lateness: Time = 0
+    id: str | None = None
+    position: tuple[str, ...] = ()
+    object: str | None = None
+    tick: Time = 1
+    regions: tuple[int, int] | tuple[tuple[float, float, float, float], ...] = (3, 3)
+    bounds: tuple[tuple[float, float], ...] = ()
+    metric: str = "euclidean"
+    expire: Time | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        there_are = f"is not one of its columns ({', '.join(names)})"
+        for name in names:
+            if name.startswith(NUMBER):
+                raise JobError(
+                    f"stream {self.name}: a column cannot be called '{name}'; names must not begin with #"
+                )
+        if len(set(names)) != len(names):
+            double = sorted({name for name in names if names.count(name) > 1})
+            raise JobError(f"stream {self.name}: column {double[0]!r} is there twice")
+        for setting, wanted in (("time", self.time), ("id", self.id), ("object", self.object)):
+            if wanted is not None and wanted not in names:
+                raise JobError(f"stream {self.name}: {setting} = {wanted!r} {there_are}")
+        for name in self.position:
+            if name not in names:
+                raise JobError(f"stream {self.name}: position column {name!r} {there_are}")
+            if not self.type_of(name).is_number:
+                raise JobError(
+                    f"stream {self.name}: position column {name!r} is a {self.type_of(name)}, not a number"
+                )
+        if self.time is not None and not self.type_of(self.time).is_ordered_in_time:
+            raise JobError(
+                f"stream {self.name}: time = {self.time!r} is a {self.type_of(self.time)}; "
+                "it must be a number or a timestamp"
+            )
+        if self.lateness < 0:
+            raise JobError(f"stream {self.name}: lateness must not be negative")
+
+    def column(self, name: str) -> Column | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+    def type_of(self, name: str) -> ColumnType:
+        column = self.column(name)
+        if column is None:
+            raise KeyError(name)
+        return column.type
+
+    @property
+    def time_type(self) -> ColumnType | None:
+        return None if self.time is None else self.type_of(self.time)
+
+    @property
+    def time_unit(self) -> int:
+        """What a length of 1 in a query is in the stored units of `time`."""
+        return MICROSECONDS if self.time_type is ColumnType.TIMESTAMP else 1

@@ -1,0 +1,210 @@
+"""Deliver: writes what leaves the chain, under the number of the batch, so that a repeated batch overwrites
+itself.
+
+In: rows of packets behind the last stage: results, dead letters, books, notes, and back packets for the next
+batch. Out: files written by the tasks, and a manifest written last by the driver. Never: a result row on the
+driver.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from anabranch.catalog.deliveries import Deliveries, Manifest
+from anabranch.catalog.layout import Layout
+from anabranch.model.job import Sink
+from anabranch.spark.kafka import forward
+from anabranch.spark.lines import Subscribers, lines_of
+from anabranch.spark.rows import SCHEMA
+from anabranch.zones.packets import DELIVER, Kind, Packet, decode
+
+REPORT = "report string"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where the results of one (stream, family) go. `subscribers` is asked before each batch, where rows are
+    written for each of them.
+    """
+
+    layout: Layout
+    stream: str
+    family: str
+    sink: Sink
+    subscribers: Callable[[], Subscribers]
+
+
+def deliver(
+    to: Destination, chain_length: int, after: Callable[[Manifest], None]
+) -> Callable[[DataFrame, int], None]:
+    """The function for foreachBatch. `after` is told each manifest once it is written."""
+    deliveries = Deliveries(to.layout)
+    stream, family = to.stream, to.family
+
+    def write(rows: DataFrame, batch: int) -> None:
+        subscribers = {} if to.sink.format == "parquet" else to.subscribers()
+        lines = subscribers if to.sink.format == "json" else None
+        task = Task(str(to.layout.root), stream, family, chain_length, lines)
+        reports = rows.mapInArrow(task.writer(batch), REPORT).collect()
+        manifest = Manifest(batch)
+        for report in sorted((json.loads(row.report) for row in reports), key=json.dumps):
+            _take(manifest, *report)
+        if not manifest.books:  # only back packets: order had nothing to say
+            manifest.books = _books_before(deliveries, stream, family, batch)
+        if to.sink.format == "kafka":
+            forward(rows.sparkSession, to.layout, stream, manifest, to.sink.options, subscribers)
+        deliveries.commit(stream, family, manifest)
+        _forget_back_packets(deliveries, stream, family, batch - 100)
+        after(manifest)
+
+    return write
+
+
+def _books_before(deliveries: Deliveries, stream: str, family: str, batch: int) -> dict[str, Any]:
+    before = deliveries.manifest(stream, family, batch - 1)
+    return before.books if before else {}
+
+
+def _take(manifest: Manifest, kind: str, name: str, value: Any) -> None:
+    match kind:
+        case "result":
+            manifest.results.setdefault(name, []).append(value)
+        case "rows":
+            manifest.rows[name] = manifest.rows.get(name, 0) + value
+        case "dead":
+            manifest.dead.append(value)
+        case "back":
+            manifest.back.append(value)
+        case "books":
+            manifest.books = value
+        case "note":
+            manifest.notes.append(value)
+
+
+def _forget_back_packets(deliveries: Deliveries, stream: str, family: str, batch: int) -> None:
+    """Spark repeats at most the last batch; older back packets are of no use."""
+    manifest = deliveries.manifest(stream, family, batch) if batch >= 0 else None
+    for file in manifest.back if manifest else ():
+        (deliveries.layout.root / file).unlink(missing_ok=True)
+
+
+class Task:
+    """What a task of delivery does with its partition."""
+
+    def __init__(
+        self, root: str, stream: str, family: str, chain_length: int, lines: Subscribers | None
+    ) -> None:
+        """`lines`: write JSON lines for these subscribers instead of parquet."""
+        self.root, self.stream, self.family = root, stream, family
+        self.chain_length, self.lines = chain_length, lines
+
+    def writer(self, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        def write(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            name = f"batch-{batch:012d}-{context.partitionId() if context else 0:05d}"
+            reports = [json.dumps(report) for report in self._written(parts, name)]
+            yield pa.record_batch({"report": pa.array(reports, pa.string())})
+
+        return write
+
+    def _written(self, parts: Iterator[pa.RecordBatch], name: str) -> Iterator[tuple[str, str, Any]]:
+        layout = Layout(Path(self.root))
+        results: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        dead: list[pa.RecordBatch] = []
+        back: list[pa.RecordBatch] = []
+        for part in parts:
+            going_back = part.filter(pa.compute.greater_equal(part.column("stage"), 0))
+            if going_back.num_rows:
+                back.append(going_back)
+            for packet in _leaving(part):
+                match packet.kind:
+                    case Kind.RESULT if packet.rows.num_rows:
+                        results[packet.facts["table"]].append(packet.rows)
+                    case Kind.DEAD:
+                        dead.append(packet.rows)
+                    case Kind.BOOKS:
+                        yield "books", "", dict(packet.facts)
+                    case Kind.NOTE:
+                        yield "note", "", dict(packet.facts)
+        for table, batches in results.items():
+            path = self._write_results(layout.results(self.stream, table) / name, batches)
+            yield "result", table, str(path.relative_to(layout.root))
+            yield "rows", table, sum(rows.num_rows for rows in batches)
+        if dead:
+            path = _write_parquet(layout.dead_letters(self.stream) / self.family / f"{name}.parquet", dead)
+            yield "dead", "", str(path.relative_to(layout.root))
+        if back:
+            path = _write_back(
+                layout.back(self.stream, self.family) / f"{name}.arrow", back, self.chain_length
+            )
+            yield "back", "", str(path.relative_to(layout.root))
+
+    def _write_results(self, stem: Path, batches: list[pa.RecordBatch]) -> Path:
+        if self.lines is not None:
+            return _write_lines(stem.with_name(f"{stem.name}.jsonl"), batches, self.lines)
+        return _write_parquet(stem.with_name(f"{stem.name}.parquet"), batches)
+
+
+def _leaving(part: pa.RecordBatch) -> Iterator[Packet]:
+    stages, bodies = part.column("stage").to_pylist(), part.column("body")
+    for row, stage in enumerate(stages):
+        if stage == DELIVER:
+            yield decode(bodies[row].as_py(), DELIVER, 0)
+
+
+def _beside(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}")
+
+
+def _write_parquet(path: Path, batches: list[pa.RecordBatch]) -> Path:
+    """Batches may differ in columns: what one lacks is missing there."""
+    table = pa.concat_tables([pa.Table.from_batches([rows]) for rows in batches], promote_options="default")
+    beside = _beside(path)
+    try:
+        pq.write_table(table.unify_dictionaries(), beside, compression="zstd")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return path
+
+
+def _write_lines(path: Path, batches: list[pa.RecordBatch], subscribers: Subscribers) -> Path:
+    beside = _beside(path)
+    try:
+        with beside.open("w") as out:
+            for rows in batches:
+                out.writelines(f"{line}\n" for _, line in lines_of(rows, subscribers))
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return path
+
+
+def _write_back(path: Path, parts: list[pa.RecordBatch], chain_length: int) -> Path:
+    """Back packets as the control source will give them out: their sender sorts before all that the next
+    batch sends.
+    """
+    beside = _beside(path)
+    rows = pa.concat_batches(parts)
+    sender = pa.compute.subtract(rows.column("from_stage"), pa.scalar(chain_length + 100, pa.int32()))
+    rows = rows.set_column(rows.schema.get_field_index("from_stage"), "from_stage", sender)
+    try:
+        with pa.ipc.new_file(beside, SCHEMA) as writer:
+            writer.write_batch(rows.cast(SCHEMA))
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return path

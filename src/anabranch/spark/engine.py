@@ -1,0 +1,260 @@
+"""The engine: streams and subscriptions on a Spark session.
+
+    engine = anabranch.Engine(spark, "out")
+    engine.stream("photons", format="parquet", path="photons/*.parquet", time="det_time")
+    vela = engine.subscribe("vela", "SELECT ra, dec, en FROM photons WHERE ra BETWEEN 120 AND 138")
+    engine.start()
+    ...
+    vela.results()          # a pandas DataFrame; vela.results(spark=True) a Spark one
+
+In: declarations and queries. Out: running Spark queries, one a (stream, family), and what they deliver.
+Subscriptions come and go while it runs, from here or, through the catalog, from other processes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+from pyspark.sql.streaming.query import StreamingQuery
+
+from anabranch.catalog.activation import settled
+from anabranch.catalog.declare import declare
+from anabranch.catalog.deliveries import Deliveries, Manifest
+from anabranch.catalog.layout import Layout
+from anabranch.catalog.sqlite import Catalog
+from anabranch.catalog.sync import bound
+from anabranch.families.base import Shown
+from anabranch.families.registry import family as family_of
+from anabranch.families.results import rows_of
+from anabranch.model.errors import JobError
+from anabranch.model.job import Engine as Settings
+from anabranch.model.job import Sink, Source, StreamDeclaration
+from anabranch.model.stream import Stream, Time
+from anabranch.model.subscription import Subscription
+from anabranch.spark import query as query_module
+from anabranch.spark import sources
+from anabranch.spark.deliver import Destination
+from anabranch.spark.failures import told
+from anabranch.spark.session import prepare_session
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A subscription of an engine."""
+
+    engine: Engine
+    name: str
+
+    def results(self, spark: bool = False) -> pd.DataFrame | DataFrame:
+        """What it has been answered so far, in order."""
+        table = self.engine.results(self.name)
+        frame = table.to_pandas()
+        return self.engine.spark.createDataFrame(table) if spark else frame
+
+    def cancel(self, until: Time | None = None) -> None:
+        self.engine.catalog.cancel(self.name, until)
+
+
+class Engine:
+    """One job on one session. `path` is where results, the catalog and the checkpoints live."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str | Path = "out",
+        sink: Sink | None = None,
+        settings: Settings | None = None,
+        after: Callable[[str, str, Manifest], None] | None = None,
+    ) -> None:
+        self.spark = prepare_session(spark)
+        self.settings = settings or Settings()
+        self.layout = Layout(Path(path).resolve(), self.settings.checkpoint)
+        self.sink = sink or Sink("parquet")
+        self.after = after or (lambda stream, family, manifest: None)
+        self.layout.hidden.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(self.layout)
+        self.catalog = Catalog(self.layout.catalog)
+        self.deliveries = Deliveries(self.layout)
+        self.streams: dict[str, Stream] = {}
+        self._sources: dict[str, tuple[StreamDeclaration, T.StructType]] = {}
+        self.queries: dict[tuple[str, str], StreamingQuery] = {}
+
+    # what a job says
+
+    def stream(
+        self, name: str, /, format: str = "parquet", schema: str | None = None, **settings: Any
+    ) -> Stream:
+        """Declares a stream. Settings that semantics.md names are the stream's; the others are the source's
+        options.
+        """
+        names = (
+            "time",
+            "lateness",
+            "id",
+            "position",
+            "object",
+            "tick",
+            "regions",
+            "bounds",
+            "metric",
+            "expire",
+        )
+        own = {key: value for key, value in settings.items() if key in names}
+        options = {key: value for key, value in settings.items() if key not in names}
+        return self.declare(StreamDeclaration(name, Source(format, options, schema), own))
+
+    def declare(self, declaration: StreamDeclaration) -> Stream:
+        declaration = self._limited(declaration)
+        schema, columns = self._schema(declaration)
+        stream = declare(declaration, columns)
+        self.catalog.register_stream(stream, declaration)
+        self.catalog.set_meta(f"schema of {stream.name}", schema.jsonValue())
+        self.streams[stream.name] = stream
+        self._sources[stream.name] = (declaration, schema)
+        return stream
+
+    def subscribe(self, name: str, query: str, activate: Time | None = None) -> Handle:
+        """Registers a query; if the engine runs, it takes effect within two batches."""
+        (handle,) = self._subscribed([Subscription(name, query, activate)])
+        return handle
+
+    def subscribe_many(self, queries: Mapping[str, str]) -> list[Handle]:
+        """Registers many queries at once, by name; either all or none."""
+        return self._subscribed([Subscription(name, text) for name, text in queries.items()])
+
+    def _subscribed(self, asked: list[Subscription]) -> list[Handle]:
+        made = [settled(bound(each, self.streams), self.catalog, self.deliveries) for each in asked]
+        self.catalog.subscribe_many(made)
+        if self.queries:
+            self.start()
+        return [Handle(self, each.name) for each in asked]
+
+    def cancel(self, name: str, until: Time | None = None) -> None:
+        self.catalog.cancel(name, until)
+
+    # running
+
+    def start(self) -> None:
+        """Starts a Spark query for every (stream, family) that has subscriptions and none yet."""
+        for stream in self.streams.values():
+            for name in self.catalog.families(stream.name):
+                if (stream.name, name) not in self.queries and not self.ended(stream.name, name):
+                    self.queries[stream.name, name] = self._start(stream, name)
+
+    def ended(self, stream: str, family: str) -> bool:
+        """Whether the finite stream has been read to its end."""
+        manifest = self.deliveries.manifest(stream, family, self.deliveries.latest(stream, family))
+        return manifest is not None and bool(manifest.books.get("ended"))
+
+    def drain(self) -> None:
+        """Waits until everything that is there has been processed."""
+        with told():
+            for query in self.queries.values():
+                query.processAllAvailable()
+
+    def run_once(self) -> None:
+        """Reads all that is there, ends the streams, and stops."""
+        self.start()
+        self.drain()
+        for stream, family in self.queries:
+            self.catalog.end(stream, family)
+        self.drain()
+        self.stop()
+
+    def check(self) -> None:
+        """Raises what a query failed with, if one did."""
+        with told():
+            for query in self.queries.values():
+                error = query.exception()
+                if error is not None:
+                    raise error
+
+    def stop(self) -> None:
+        for query in self.queries.values():
+            query.stop()
+        self.queries = {}
+
+    def close(self) -> None:
+        """Stops and gives the sink free for another process."""
+        self.stop()
+        self._lock.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # results
+
+    def results(self, name: str) -> pa.Table:
+        entry = self.catalog.subscription(name)
+        family = family_of(entry.family)
+        table, shown = family.shown(self.streams[entry.stream], entry.spec)
+        empty = rows_of([], family.table(table), entry.label, shown)
+        found = self.deliveries.results(entry.stream, entry.family, family.table(table), entry.label, shown)
+        return pa.concat_tables([empty, *found])
+
+    def _limited(self, declaration: StreamDeclaration) -> StreamDeclaration:
+        """How much a batch takes from files: a first run over years of them must not become one batch."""
+        if declaration.source.format not in sources.FILES:
+            return declaration
+        options = dict(declaration.source.options)
+        if self.settings.max_files_per_batch is not None:
+            options.setdefault("maxFilesPerTrigger", self.settings.max_files_per_batch)
+        elif "maxFilesPerTrigger" not in options:
+            options.setdefault("maxBytesPerTrigger", self.settings.max_bytes_per_batch or 128 << 20)
+        return replace(declaration, source=replace(declaration.source, options=options))
+
+    def _schema(self, declaration: StreamDeclaration) -> tuple[T.StructType, tuple[Any, ...]]:
+        """The schema a stream began with holds for its life: the files it was taken from may be gone."""
+        stored = self.catalog.meta(f"schema of {declaration.name}")
+        if stored is None:
+            return sources.infer(self.spark, declaration)
+        schema = T.StructType.fromJson(stored)
+        return schema, tuple(field.column for field in sources.fields(schema))
+
+    def _subscribers(self, stream: Stream, name: str) -> dict[str, tuple[Shown, ...]]:
+        """What each subscription of a family sees, also the ended ones, whose last results may be under way."""
+        entries = self.catalog.subscriptions(stream=stream.name, family=name, state=None)
+        return {entry.label: family_of(name).shown(stream, entry.spec)[1] for entry in entries}
+
+    def _start(self, stream: Stream, name: str) -> StreamingQuery:
+        declaration, schema = self._sources[stream.name]
+        with told():
+            return query_module.start(
+                self.spark,
+                sources.read(self.spark, declaration, schema, stream),
+                stream,
+                family_of(name),
+                Destination(
+                    self.layout, stream.name, name, self.sink, lambda: self._subscribers(stream, name)
+                ),
+                self.settings.zones,
+                float(self.settings.trigger or 0),
+                lambda manifest: self.after(stream.name, name, manifest),
+            )
+
+
+def _lock(layout: Layout) -> IO[str]:
+    """One engine a sink: two would overwrite each other's batches. The lock goes with the process."""
+    file = layout.lock.open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise JobError(
+            f"another process runs a job with the sink {layout.root}; stop it first, or use another sink path"
+        ) from None
+    return file

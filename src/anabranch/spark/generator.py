@@ -1,0 +1,106 @@
+"""Generated streams, for demonstrations, tests and benchmarks: a Python data source that yields Arrow
+batches.
+
+The item at count n follows from n alone, so a replay gives the same items. Options: name (which generator),
+rate (items a second), limit (how many in all; endless without), start (the clock's start in seconds since
+1970, kept in the offset).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from anabranch.model.errors import JobError
+
+FORMAT = "anabranch_generator"
+COUNT = "generated_count"
+BLOCK = 20_000
+MOST_A_BATCH = 1_000_000
+
+
+def photons(first: int, count: int) -> dict[str, Any]:
+    """Photons over the sky: a background, and a third of them around a supernova remnant near Vela."""
+    rng = np.random.default_rng([7, first])
+    ra = rng.uniform(0, 360, count)
+    dec = np.degrees(np.arcsin(rng.uniform(-1, 1, count)))
+    remnant = rng.random(count) < 1 / 3
+    ra[remnant] = rng.normal(128.8, 4, remnant.sum())
+    dec[remnant] = rng.normal(-45.2, 3, remnant.sum())
+    return {
+        "det_time": (np.arange(first, first + count) / 1000.0),
+        "ra": np.mod(ra, 360),
+        "dec": dec,
+        "en": rng.pareto(1.7, count) + 0.1,
+        "phc": rng.integers(0, 4096, count),
+    }
+
+
+_GENERATORS: dict[str, tuple[str, Callable[[int, int], dict[str, Any]]]] = {
+    "photons": ("det_time double, ra double, dec double, en double, phc long", photons),
+}
+
+
+def schema_of(name: str) -> str:
+    if name not in _GENERATORS:
+        raise JobError(f"there is no generator {name!r}; there are: {', '.join(_GENERATORS)}")
+    return _GENERATORS[name][0]
+
+
+class GeneratorSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return f"{schema_of(self.options.get('name', 'photons'))}, {COUNT} long"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return GeneratorReader(dict(self.options))
+
+
+class Blocks(InputPartition):
+    def __init__(self, first: int, stop: int) -> None:
+        self.first, self.stop = first, stop
+
+
+class GeneratorReader(DataSourceStreamReader):
+    """The offset is the count of items; how many are due follows from the clock since the first offset was
+    taken.
+    """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.generator = options.get("name", "photons")
+        self.rate = float(options.get("rate", 10_000))
+        self.limit = int(options["limit"]) if "limit" in options else None
+        self.begun: tuple[float, int] | None = None
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"count": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:
+        if self.begun is None:
+            self.begun = (time.monotonic() - 1, start["count"])
+        since, base = self.begun
+        due = base + int((time.monotonic() - since) * self.rate)
+        due = min(max(due, start["count"]), start["count"] + MOST_A_BATCH)
+        return {"count": due if self.limit is None else min(due, self.limit)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return [Blocks(start["count"], end["count"])] if end["count"] > start["count"] else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Whole blocks are generated, seeded by where they begin, and cut to what is asked for."""
+        assert isinstance(partition, Blocks)
+        for block in range(partition.first // BLOCK, -(-partition.stop // BLOCK)):
+            low = max(partition.first, block * BLOCK)
+            high = min(partition.stop, (block + 1) * BLOCK)
+            columns = _GENERATORS[self.generator][1](block * BLOCK, BLOCK)
+            cut = slice(low - block * BLOCK, high - block * BLOCK)
+            arrays = {name: pa.array(values[cut]) for name, values in columns.items()}
+            yield pa.record_batch({**arrays, COUNT: pa.array(np.arange(low, high), pa.int64())})

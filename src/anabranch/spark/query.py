@@ -1,0 +1,64 @@
+"""One Structured Streaming query a (stream, family): source and control, route, order, the family's stages,
+deliver.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from anabranch.catalog.deliveries import Manifest
+from anabranch.catalog.layout import Layout
+from anabranch.families.base import Family
+from anabranch.model.stream import Stream
+from anabranch.spark.control import FORMAT, ControlSource
+from anabranch.spark.deliver import Destination, deliver
+from anabranch.spark.operator import StageOperator
+from anabranch.spark.route import router
+from anabranch.spark.rows import DDL
+from anabranch.zones.order import Order
+
+
+def start(
+    spark: SparkSession,
+    source: DataFrame,
+    stream: Stream,
+    family: Family,
+    to: Destination,
+    zones: int | None = None,
+    trigger_s: float = 0.0,
+    after: Callable[[Manifest], None] = lambda manifest: None,
+) -> StreamingQuery:
+    """Starts the query of one family on one stream; its checkpoint decides where it goes on."""
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or "2")
+    chain = family.chain(stream, zones or partitions)
+    rows = source.mapInArrow(router(stream, partitions), DDL).unionAll(
+        _control(spark, stream, family, to.layout, partitions)
+    )
+    query = uuid.uuid4().hex
+    for place, stage in enumerate([Order(stream, chain), *chain.stages]):
+        operator = StageOperator(query, place, stage, partitions)
+        rows = rows.groupBy(F.col("key")).transformWithStateInPandas(operator, DDL, "Append", "None")
+    writer = (
+        rows.writeStream.queryName(f"{stream.name}.{family.name}.{query[:8]}")
+        .option("checkpointLocation", str(to.layout.checkpoint(stream.name, family.name)))
+        .foreachBatch(deliver(to, len(chain.stages), after))
+    )
+    return writer.trigger(processingTime=f"{trigger_s} seconds").start()
+
+
+def _control(
+    spark: SparkSession, stream: Stream, family: Family, layout: Layout, partitions: int
+) -> DataFrame:
+    spark.dataSource.register(ControlSource)
+    options = {
+        "root": str(layout.root),
+        "stream": stream.name,
+        "family": family.name,
+        "partitions": str(partitions),
+    }
+    return spark.readStream.format(FORMAT).options(**options).load()

@@ -1,0 +1,84 @@
+"""Packets as rows of a Spark DataFrame: an address, a sender and a body.
+
+`key` decides the partition: zone z goes to partition z modulo the number of partitions, which plain hashing
+of few keys would not give. The stage's operator is keyed by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from anabranch.zones.packets import Packet, decode, encode
+from anabranch.zones.stage import Sender
+
+DDL = "key int, stage int, zone int, from_stage int, from_zone int, from_count int, body binary"
+
+SCHEMA = pa.schema(
+    [(name, pa.int32()) for name in ("key", "stage", "zone", "from_stage", "from_zone", "from_count")]
+    + [("body", pa.binary())]
+)
+
+Columns = dict[str, list[Any]]
+
+
+@cache
+def zone_key(zone: int, partitions: int) -> int:
+    """The least key >= 0, not used by a smaller zone, that Spark's hash puts into partition zone %
+    partitions.
+    """
+    taken = zone_key(zone - partitions, partitions) + 1 if zone >= partitions else 0
+    wanted = zone % partitions
+    while murmur3(taken) % partitions != wanted:
+        taken += 1
+    return taken
+
+
+def murmur3(number: int, seed: int = 42) -> int:
+    """Spark's hash of an int: Murmur3 x86 32 bit of its four bytes. Signed, as Java has it."""
+    mask = 0xFFFFFFFF
+    k = (number & mask) * 0xCC9E2D51 & mask
+    k = ((k << 15 | k >> 17) & mask) * 0x1B873593 & mask
+    h = seed ^ k
+    h = ((h << 13 | h >> 19) & mask) * 5 + 0xE6546B64 & mask
+    h ^= 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >= 1 << 31 else h
+
+
+def columns_of(packets: Iterable[tuple[Sender, Packet]], partitions: int) -> Columns:
+    """Packets as columns of rows. Packets that share their rows and facts share one body."""
+    out: Columns = {name: [] for name in SCHEMA.names}
+    bodies: dict[tuple[int, int, int], bytes] = {}
+    for sender, packet in packets:
+        content = (packet.kind, id(packet.rows), id(packet.facts) if packet.facts else 0)
+        body = bodies.get(content)
+        if body is None:
+            body = bodies[content] = encode(packet)
+        values = (zone_key(packet.zone, partitions), packet.stage, packet.zone, *sender, body)
+        for column, value in zip(out.values(), values, strict=True):
+            column.append(value)
+    return out
+
+
+def record_batch(columns: Columns) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+
+
+def frame(columns: Columns) -> pd.DataFrame:
+    out = pd.DataFrame(columns)
+    return out.astype(dict.fromkeys(SCHEMA.names[:-1], "int32"))
+
+
+def packets_of(frame: pd.DataFrame) -> list[tuple[Sender, Packet]]:
+    """The packets of rows, each with its sender."""
+    return [
+        ((row.from_stage, row.from_zone, row.from_count), decode(row.body, row.stage, row.zone))
+        for row in frame.itertuples(index=False)
+    ]

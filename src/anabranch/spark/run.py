@@ -1,0 +1,91 @@
+"""`anabranch run`: a job file from its first line to its last batch."""
+
+from __future__ import annotations
+
+import signal
+import time
+from types import FrameType
+
+import pyspark
+
+from anabranch.catalog.layout import layout_for
+from anabranch.catalog.sync import sync_job
+from anabranch.model.errors import JobError
+from anabranch.model.job import Job
+from anabranch.spark.engine import Engine
+from anabranch.spark.progress import Progress
+from anabranch.spark.session import make_session
+
+#: How often a running job looks for subscriptions that need a query of their own, and whether it has failed.
+LOOK_S = 0.5
+
+#: How long `seconds` waits for a first batch.
+PATIENCE_S = 60.0
+
+
+def run_job(job: Job, once: bool = False, seconds: float | None = None, quiet: bool = False) -> None:
+    """Runs a job until its streams end (`once`), for some seconds, or until it is stopped."""
+    _check(job, once)
+    settings = _kafka(job) | dict(job.engine.spark)
+    if job.engine.shuffle_partitions is not None:
+        settings["spark.sql.shuffle.partitions"] = str(job.engine.shuffle_partitions)
+    layout = layout_for(job)
+    spark = make_session(f"anabranch {job.path.stem}", settings, log=layout.hidden / "spark.log")
+    with Progress(quiet) as progress:
+        engine = Engine(spark, layout.root, job.sink, job.engine, progress.batch)
+        with engine:
+            for declaration in job.streams.values():
+                engine.declare(declaration)
+            sync_job(engine.catalog, job, engine.streams)
+            progress.subscriptions = lambda: engine.catalog.count()
+            if once:
+                engine.run_once()
+            else:
+                _run_on(engine, seconds, progress)
+    progress.summary(engine)
+
+
+def _run_on(engine: Engine, seconds: float | None, progress: Progress) -> None:
+    """Until the time is up or a signal comes. The seconds count from the first batch: Spark needs a while to
+    begin.
+    """
+    stopped: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    begun = time.monotonic()
+    while not stopped:
+        now = time.monotonic()
+        first = progress.first if progress.first is not None else min(now, begun + PATIENCE_S)
+        if seconds is not None and now >= first + seconds:
+            break
+        engine.start()
+        engine.check()
+        time.sleep(LOOK_S)
+    engine.stop()
+
+
+def _kafka(job: Job) -> dict[str, str]:
+    """Spark does not ship its Kafka connector; without `spark.jars` in the job, Spark gets it from Maven
+    (docs/kafka.md).
+    """
+    formats = {declaration.source.format for declaration in job.streams.values()} | {job.sink.format}
+    if "kafka" not in formats or "spark.jars" in job.engine.spark:
+        return {}
+    return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
+
+
+def _check(job: Job, once: bool) -> None:
+    for declaration in job.streams.values():
+        source = declaration.source
+        if once and (
+            source.format == "rate" or (source.format == "generator" and "limit" not in source.options)
+        ):
+            raise JobError(
+                f"stream {declaration.name}: a {source.format} source never ends, so neither would --once; "
+                "run it without --once (with --seconds N, say)"
+                + ("" if source.format == "rate" else ", or give it a limit")
+            )

@@ -1,0 +1,103 @@
+"""The Spark session: the settings that make small batches fast (docs/decisions/spark-settings.md)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from anabranch.model.errors import RunError
+
+_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+#: What a session needs whoever makes it. Runtime settings, set on a session that somebody else made, too.
+RUNTIME: dict[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.encodingFormat": "avro",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.sql.files.maxPartitionBytes": "64m",
+}
+
+#: What can only be set before the JVM starts. The file manager is for local disks; object stores keep Spark's
+#: default.
+STATIC: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "4g",
+    "spark.python.daemon.module": "anabranch.spark.daemon",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.executorEnv.NUMBA_NUM_THREADS": "1",
+    "spark.log.level": "ERROR",
+    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+}
+
+
+def make_session(
+    name: str = "anabranch",
+    settings: Mapping[str, str] | None = None,
+    cores: int | None = None,
+    log: Path | None = None,
+) -> SparkSession:
+    """A local session with our settings; `settings` win over them. On a cluster, spark-submit makes the
+    session.
+
+    What the JVM and the Python workers say goes to the file `log`, or else to standard error.
+    """
+    cores = cores or os.cpu_count() or 1
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(name).master(f"local[{cores}]")
+    log4j = Path(__file__).with_name("log4j2.properties")
+    options = {
+        **STATIC,
+        **RUNTIME,
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        **(settings or {}),
+    }
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    with _errors_to(log):
+        try:
+            return builder.getOrCreate()
+        except PySparkException as error:
+            hint = f"; {log} says more" if log else ""
+            raise RunError(f"Spark did not start: {str(error).splitlines()[0]}{hint}") from error
+
+
+@contextmanager
+def _errors_to(log: Path | None) -> Iterator[None]:
+    """A process started meanwhile, the JVM, has `log` as its standard error for all its life."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    own = os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(file, 2)
+    try:
+        yield
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
+        os.close(file)
+
+
+def prepare_session(spark: SparkSession) -> SparkSession:
+    """Sets what can still be set on a session that somebody else made."""
+    for key, value in RUNTIME.items():
+        spark.conf.set(key, value)
+    return spark

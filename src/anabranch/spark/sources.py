@@ -1,0 +1,212 @@
+"""Sources: from a stream's declaration to a streaming DataFrame with flat columns.
+
+In: a declaration (format, path, options, settings). Out: the stream's columns, nested ones under their paths
+(`coord.cel.ra`), in the five types of model/columns, and our own columns that say where a row stood in the
+source (spark/route). Spark's own sources do the reading.
+
+Source order is: for files, by time of modification, then path, then place in the file; for Kafka, by the time
+of the record, then partition, then offset; for rate and generators, by their count.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.errors import JobError
+from anabranch.model.job import Source, StreamDeclaration
+from anabranch.model.stream import Stream
+from anabranch.spark import generator
+from anabranch.spark.route import CORRUPT
+from anabranch.zones.order import SOURCE_ORDER
+
+FILES = ("parquet", "json", "csv", "xml")
+#: Formats whose rows can be malformed; Spark puts the text of such a row into a column of this name.
+TEXTS = ("json", "csv", "xml")
+_CORRUPT_RECORD = "_corrupt_record"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A leaf of a source's schema: the path that Spark knows it by, and the column it becomes."""
+
+    expression: SparkColumn
+    column: Column
+
+
+def infer(spark: SparkSession, declaration: StreamDeclaration) -> tuple[T.StructType, tuple[Column, ...]]:
+    """The source's own schema and the columns it gives. Declared schemas are taken as they are."""
+    schema = _schema(spark, declaration)
+    columns = tuple(field.column for field in fields(schema))
+    if not columns:
+        raise JobError(
+            f"stream {declaration.name}: its source has no column of a type that a stream can hold"
+        )
+    return schema, columns
+
+
+def read(
+    spark: SparkSession, declaration: StreamDeclaration, schema: T.StructType, stream: Stream
+) -> DataFrame:
+    """The streaming DataFrame of a source: the stream's columns in their order, then ours (spark/route names
+    them again).
+
+    Spark takes a dot in a column's name for a path, so the stream's columns travel under plain names.
+    """
+    frame, places = _raw(spark, declaration.source, schema)
+    leaves = {field.column.name: field.expression for field in fields(schema)}
+    columns = [leaves[column.name].alias(f"c{place}") for place, column in enumerate(stream.columns)]
+    return frame.select(*columns, *places)
+
+
+def fields(schema: T.StructType, path: tuple[str, ...] = ()) -> Iterator[Field]:
+    """The leaves of a schema that a stream can hold; others (lists, maps, binary) are left out."""
+    for field in schema.fields:
+        names = (*path, field.name)
+        if isinstance(field.dataType, T.StructType):
+            yield from fields(field.dataType, names)
+            continue
+        if names == (_CORRUPT_RECORD,):
+            continue
+        kind = column_type(field.dataType)
+        if kind is not None:
+            source = F.col(".".join(f"`{name}`" for name in names))
+            yield Field(_cast(source, kind), Column(".".join(names), kind))
+
+
+def column_type(kind: T.DataType) -> ColumnType | None:
+    match kind:
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
+            return ColumnType.INT
+        case T.FloatType() | T.DoubleType() | T.DecimalType():
+            return ColumnType.FLOAT
+        case T.StringType() | T.CharType() | T.VarcharType():
+            return ColumnType.STRING
+        case T.BooleanType():
+            return ColumnType.BOOL
+        case T.TimestampType() | T.TimestampNTZType() | T.DateType():
+            return ColumnType.TIMESTAMP
+    return None
+
+
+_SPARK_TYPES: dict[ColumnType, T.DataType] = {
+    ColumnType.INT: T.LongType(),
+    ColumnType.FLOAT: T.DoubleType(),
+    ColumnType.STRING: T.StringType(),
+    ColumnType.BOOL: T.BooleanType(),
+    ColumnType.TIMESTAMP: T.TimestampType(),
+}
+
+
+def _cast(source: SparkColumn, kind: ColumnType) -> SparkColumn:
+    return source.cast(_SPARK_TYPES[kind])
+
+
+def _options(source: Source) -> dict[str, str]:
+    """Options for Spark's reader; ours are taken out, and malformed rows are kept for the dead letters."""
+    options = {key: _text(value) for key, value in source.options.items() if key not in ("path", "schema")}
+    if source.format in TEXTS:
+        options.setdefault("mode", "PERMISSIVE")
+        options["columnNameOfCorruptRecord"] = _CORRUPT_RECORD
+    if source.format == "csv":
+        options.setdefault("header", "true")
+    if source.format == "xml":
+        options.setdefault("rowTag", str(source.options.get("row", "item")))
+    return options
+
+
+def pattern(path: str) -> str:
+    """The path as a pattern where it is a file: Spark streams from a folder or a pattern only.
+
+    /data/a.csv -> /data/[a].csv, which only a.csv matches
+    """
+    return re.sub(r"([^/])([^/]*)$", r"[\1]\2", path) if os.path.isfile(path) else path
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _schema(spark: SparkSession, declaration: StreamDeclaration) -> T.StructType:
+    source = declaration.source
+    try:
+        if source.format == "generator":
+            return _ddl(generator.schema_of(str(source.options.get("name", "photons"))))
+        if source.format == "rate":
+            return _ddl("timestamp timestamp, value long")
+        if source.schema:
+            return _ddl(source.schema)
+        if source.format == "kafka":
+            raise JobError(
+                f"stream {declaration.name}: a kafka source needs a schema, "
+                'such as schema = "t double, x double"'
+            )
+        options = _options(source) | ({"inferSchema": "true"} if source.format == "csv" else {})
+        return spark.read.format(source.format).options(**options).load(source.path).schema
+    except AnalysisException as error:
+        raise JobError(f"stream {declaration.name}: {_first_line(error)}") from error
+    except PySparkException as error:
+        raise JobError(f"stream {declaration.name}: cannot read its schema: {_first_line(error)}") from error
+
+
+def _ddl(text: str) -> T.StructType:
+    schema = T.StructType.fromDDL(text)
+    assert isinstance(schema, T.StructType)
+    return schema
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _raw(spark: SparkSession, source: Source, schema: T.StructType) -> tuple[DataFrame, list[SparkColumn]]:
+    """What the source reads, and the columns of ours beside it."""
+    if source.format == "kafka":
+        return _kafka(spark, source, schema)
+    if source.format == "rate":
+        frame = spark.readStream.format("rate").options(**{"numPartitions": "1", **_options(source)}).load()
+        return frame, [F.col("value").alias(SOURCE_ORDER)]
+    if source.format == "generator":
+        spark.dataSource.register(generator.GeneratorSource)
+        frame = spark.readStream.format(generator.FORMAT).options(**_options(source)).load()
+        return frame, [F.col(generator.COUNT).alias(SOURCE_ORDER)]
+    if source.format in TEXTS and _CORRUPT_RECORD not in schema.names:
+        schema = T.StructType([*schema.fields, T.StructField(_CORRUPT_RECORD, T.StringType())])
+    reader = spark.readStream.format(source.format).schema(schema).options(**_options(source))
+    frame = reader.load(pattern(source.path or ""))
+    places = [
+        F.col("_metadata.file_modification_time").cast("long").alias("#modified"),
+        F.col("_metadata.file_path").alias("#path"),
+        F.col("_metadata.file_block_start").alias("#block"),
+    ]
+    if source.format in TEXTS:
+        places.append(F.col(_CORRUPT_RECORD).alias(CORRUPT))
+    return frame, places
+
+
+def _kafka(spark: SparkSession, source: Source, schema: T.StructType) -> tuple[DataFrame, list[SparkColumn]]:
+    options = {key: value for key, value in _options(source).items() if key not in ("bootstrap", "topic")}
+    options["kafka.bootstrap.servers"] = str(source.options["bootstrap"])
+    options["subscribe"] = str(source.options["topic"])
+    options.setdefault("startingOffsets", "earliest")
+    raw = spark.readStream.format("kafka").options(**options).load()
+    inner = T.StructType([*schema.fields, T.StructField(_CORRUPT_RECORD, T.StringType())])
+    text = F.col("value").cast("string")
+    parsed = F.from_json(text, inner, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT_RECORD})
+    frame = raw.select(
+        F.col("partition").alias("#partition"),
+        F.unix_millis(F.col("timestamp")).alias(SOURCE_ORDER),
+        text.alias("#text"),
+        parsed.alias("#row"),
+    ).select("#partition", SOURCE_ORDER, "#text", "#row.*")
+    unread = F.coalesce(F.col(_CORRUPT_RECORD), F.when(F.col("#text").isNull(), F.lit("")))
+    return frame, [F.col("`#partition`"), F.col(f"`{SOURCE_ORDER}`"), unread.alias(CORRUPT)]

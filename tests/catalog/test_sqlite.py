@@ -1,0 +1,252 @@
+"""The catalog in one process: what is kept, what is refused, and what the control log says."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.catalog.entries import NewSubscription
+from anabranch.catalog.sqlite import Catalog
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.control import Activate, Cancel, End
+from anabranch.model.errors import FormatError, JobError
+from tests.catalog.streams import COLUMNS, declaration, photons, registered
+
+SPEC = {"kind": "select", "outputs": [["ra", "ra"]], "condition": ["and"]}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    with Catalog(tmp_path / "below" / "catalog.sqlite") as opened:
+        yield registered(opened)
+
+
+def ask(catalog: Catalog, name: str, after: Any = None, query: str = "SELECT ra FROM photons") -> int:
+    return catalog.subscribe(name, "photons", "filters", "select", query, SPEC, after)
+
+
+def log(catalog: Catalog, after: int = 0) -> list[Any]:
+    return catalog.log("photons", "filters", after, catalog.version("photons", "filters"))
+
+
+# --- streams ---
+
+
+def test_a_stream_comes_back_as_it_was(catalog: Catalog) -> None:
+    settings: dict[str, Any] = {
+        "position": ["ra", "dec"],
+        "regions": ((0.0, 0.0, 1.0, 1.0), (1.0, 0.0, 2.0, 1.0)),
+        "bounds": ((0.0, 360.0), (-90.0, 90.0)),
+        "lateness": 2.5,
+        "expire": 9,
+    }
+    wanted = declaration("units", **settings)
+    stream = photons(name="units", **settings)
+    catalog.register_stream(stream, wanted)
+    assert catalog.stream("units") == stream
+    assert list(catalog.streams()) == ["photons", "units"]
+    assert catalog.declaration("units").source == wanted.source
+
+
+def test_the_same_stream_again_is_no_error(catalog: Catalog) -> None:
+    registered(catalog)
+    assert list(catalog.streams()) == ["photons"]
+
+
+def test_a_reader_option_more_is_no_other_stream(catalog: Catalog) -> None:
+    other = declaration()
+    other.source.options["maxFilesPerTrigger"] = 5  # type: ignore[index]
+    catalog.register_stream(photons(), other)
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns", "said"),
+    [
+        ({"lateness": 5}, COLUMNS, "lateness was 0, is 5 now"),
+        ({"time": "en"}, COLUMNS, 'time was "det_time", is "en" now'),
+        ({"id": "name"}, COLUMNS, 'id was not set, is "name" now'),
+        ({"path": "/other"}, COLUMNS, 'source path was "/data/photons", is "/other" now'),
+        ({}, (*COLUMNS, Column("phc", ColumnType.INT)), "column phc is new"),
+        ({}, COLUMNS[:-1], "column name is gone"),
+        ({}, (*COLUMNS[:-1], Column("name", ColumnType.INT)), "column name was string, is int now"),
+        ({}, COLUMNS[::-1], "the columns were in the order det_time, ra"),
+    ],
+)
+def test_another_stream_under_a_known_name(
+    catalog: Catalog, settings: dict[str, Any], columns: Any, said: str
+) -> None:
+    from anabranch.catalog.job import declare
+
+    wanted = declaration(**settings)
+    with pytest.raises(
+        JobError, match="stream photons is not the one that this job ran with before"
+    ) as caught:
+        catalog.register_stream(declare(wanted, columns), wanted)
+    assert said in str(caught.value)
+    assert "undo the change, or choose another sink" in str(caught.value)
+
+
+def test_an_unknown_stream(catalog: Catalog) -> None:
+    with pytest.raises(JobError, match=r"unknown stream 'photon'; did you mean 'photons'\?"):
+        catalog.stream("photon")
+    with pytest.raises(JobError, match=r"subscription a: unknown stream 'photon'; did you mean 'photons'\?"):
+        catalog.subscribe("a", "photon", "filters", "select", "", SPEC)
+
+
+# --- subscriptions ---
+
+
+def test_numbers_ascend_and_are_never_used_again(catalog: Catalog) -> None:
+    assert [ask(catalog, "a"), ask(catalog, "b")] == [1, 2]
+    catalog.cancel("b")
+    assert ask(catalog, "c") == 3
+    assert [entry.name for entry in catalog.subscriptions()] == ["a", "c"]
+    assert [entry.state for entry in catalog.subscriptions(state=None)] == ["active", "cancelled", "active"]
+    assert (catalog.count(), catalog.count(state=None)) == (2, 3)
+
+
+def test_a_name_is_free_again_once_it_is_cancelled(catalog: Catalog) -> None:
+    ask(catalog, "vela")
+    with pytest.raises(JobError, match=r"the name 'vela' is taken .*SELECT ra FROM photons.*cancel it first"):
+        ask(catalog, "vela")
+    catalog.cancel("vela")
+    assert ask(catalog, "vela", query="SELECT dec FROM photons") == 2
+    newest = catalog.subscription("vela")
+    assert (newest.number, newest.active, newest.query) == (2, True, "SELECT dec FROM photons")
+
+
+def test_results_of_two_subscriptions_with_one_name_stay_apart(catalog: Catalog) -> None:
+    ask(catalog, "vela#2")  # somebody chose the label that the third one would get
+    ask(catalog, "vela")
+    catalog.cancel("vela")
+    ask(catalog, "vela")
+    labels = [control.name for control in log(catalog) if isinstance(control, Activate)]
+    assert labels == ["vela#2", "vela", "vela#3"]
+    assert catalog.subscription("vela#3") == catalog.subscription("vela")
+
+
+def test_cancel(catalog: Catalog) -> None:
+    ask(catalog, "vela")
+    entry = catalog.cancel("vela", until=7.5)
+    assert (entry.state, entry.cancel) == ("cancelled", 7.5)
+    assert catalog.cancel("vela", until=5).cancel == 5  # an end that lies ahead can be moved forward
+    assert catalog.cancel("vela").cancel is None
+    with pytest.raises(JobError, match="subscription 'vela' is cancelled already"):
+        catalog.cancel("vela")
+    assert log(catalog)[1:] == [Cancel(1, 7.5), Cancel(1, 5), Cancel(1, None)]
+
+
+def test_cancel_of_what_is_not_there(catalog: Catalog) -> None:
+    ask(catalog, "vela")
+    with pytest.raises(
+        JobError, match=r"unknown subscription 'vella'; did you mean 'vela'\? There are: vela"
+    ):
+        catalog.cancel("vella")
+
+
+def test_all_or_nothing(catalog: Catalog) -> None:
+    ask(catalog, "b")
+    new = [NewSubscription(name, "photons", "filters", "select", "", SPEC) for name in ("a", "b", "c")]
+    with pytest.raises(JobError, match="'b' is taken"):
+        catalog.subscribe_many(new)
+    with pytest.raises(JobError, match="'a' is there twice"):
+        catalog.subscribe_many([new[0], new[2], new[0]])
+    assert [entry.name for entry in catalog.subscriptions()] == ["b"]
+    assert catalog.version("photons", "filters") == 1
+
+
+def test_ten_thousand_at_once(catalog: Catalog) -> None:
+    new = [NewSubscription(f"q{n}", "photons", "filters", "select", "SELECT", SPEC) for n in range(10_000)]
+    begun = time.perf_counter()
+    assert catalog.subscribe_many(new) == list(range(1, 10_001))
+    assert time.perf_counter() - begun < 5  # about half a second where nothing else runs
+    assert len(log(catalog)) == 10_000
+
+
+# --- the control log ---
+
+
+def test_the_log(catalog: Catalog) -> None:
+    ask(catalog, "a")
+    ask(catalog, "b", after=5)
+    first = catalog.version("photons", "filters")
+    catalog.subscribe("n", "photons", "nearest", "nearest", "", {"kind": "nearest"})
+    catalog.cancel("a", until=9)
+    catalog.end("photons", "filters")
+    assert log(catalog) == [Activate(1, "a", SPEC), Activate(2, "b", SPEC, 5), Cancel(1, 9), End()]
+    assert log(catalog, after=first) == [Cancel(1, 9), End()]
+    assert catalog.log("photons", "filters", 0, first) == [Activate(1, "a", SPEC), Activate(2, "b", SPEC, 5)]
+    assert catalog.log("photons", "nearest", 0, 99) == [Activate(3, "n", {"kind": "nearest"})]
+    assert catalog.families("photons") == ("filters", "nearest")
+    assert catalog.families("other") == ()
+    assert catalog.version("photons", "moving") == 0
+
+
+def test_an_end_is_logged_once(catalog: Catalog) -> None:
+    version = catalog.end("photons", "filters")
+    assert catalog.end("photons", "filters") == version
+    ask(catalog, "later")
+    assert catalog.end("photons", "filters") > version
+
+
+def test_a_subscription_with_both_times(catalog: Catalog) -> None:
+    new = NewSubscription("a", "photons", "filters", "select", "", SPEC, after=1, until=2.5)
+    catalog.subscribe_many([new])
+    assert log(catalog) == [Activate(1, "a", SPEC, 1), Cancel(1, 2.5)]
+    assert catalog.subscription("a").active
+
+
+def test_facts(catalog: Catalog) -> None:
+    assert catalog.meta("job") is None
+    catalog.set_meta("job", {"fingerprint": [1, 2]})
+    catalog.set_meta("job", "again")
+    assert catalog.meta("job") == "again"
+
+
+# --- the file ---
+
+
+def test_a_catalog_outlives_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    with Catalog(path) as first:
+        ask(registered(first), "vela", after=3)
+        first.cancel("vela", 8)
+        before = log(first)
+    with Catalog(path) as second:
+        assert log(second) == before
+        assert second.stream("photons") == photons()
+
+
+def test_it_travels_as_its_path(catalog: Catalog) -> None:
+    ask(catalog, "vela")
+    with pickle.loads(pickle.dumps(catalog)) as other:
+        assert other.subscription("vela") == catalog.subscription("vela")
+
+
+def test_none_yet(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="run the job once first"):
+        Catalog.existing(tmp_path / "catalog.sqlite")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_catalog_of_a_later_release(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    Catalog(path).close()
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
+    raw.close()
+    with pytest.raises(FormatError, match="has format 2; this release reads format 1"):
+        Catalog(path)
+
+
+def test_not_a_catalog(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    path.write_bytes(b"something else" * 100)
+    with pytest.raises(FormatError, match="is not a catalog of ours, or is damaged"):
+        Catalog(path)

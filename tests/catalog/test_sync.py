@@ -1,0 +1,126 @@
+"""What a job file does to the catalog when it is run, and run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from anabranch.catalog.job import check_queries, load_job, sync_job
+from anabranch.catalog.sqlite import Catalog
+from anabranch.catalog.sync import Synced, bound
+from anabranch.model.control import Activate, Cancel
+from anabranch.model.errors import JobError
+from anabranch.model.job import Job
+from anabranch.model.subscription import Subscription
+from tests.catalog.jobs import GOOD, write_job
+from tests.catalog.streams import photons, registered
+
+HEAD = GOOD.partition("[[subscription]]")[0] + '[sink]\nformat = "parquet"\npath = "out"\n'
+STREAMS = {"photons": photons()}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    with Catalog(tmp_path / "catalog.sqlite") as opened:
+        yield registered(opened)
+
+
+def job(folder: Path, **queries: str) -> Job:
+    """A job with these subscriptions; a query may be followed by lines with more settings."""
+    tables = []
+    for name, query in queries.items():
+        text, _, more = query.partition("\n")
+        tables.append(f'[[subscription]]\nname = "{name}"\nquery = "{text}"\n{more}\n')
+    return load_job(write_job(folder, HEAD + "".join(tables)))
+
+
+A, B = "SELECT ra FROM photons WHERE en > 1.3", "SELECT dec FROM photons"
+
+
+def test_new_ones_are_added_and_the_same_ones_stay(catalog: Catalog, tmp_path: Path) -> None:
+    assert sync_job(catalog, job(tmp_path, a=A), STREAMS) == Synced(added=["a"])
+    assert sync_job(catalog, job(tmp_path, a=A), STREAMS) == Synced(kept=["a"])
+    assert sync_job(catalog, job(tmp_path, a=A, b=B), STREAMS) == Synced(added=["b"], kept=["a"])
+    entry = catalog.subscription("a")
+    assert (entry.stream, entry.family, entry.kind, entry.query) == ("photons", "filters", "select", A)
+    assert catalog.version("photons", "filters") == 2
+
+
+def test_another_text_for_the_same_query_is_no_change(catalog: Catalog, tmp_path: Path) -> None:
+    sync_job(catalog, job(tmp_path, a=A), STREAMS)
+    again = "select  ra from photons where en > 1.30"
+    assert sync_job(catalog, job(tmp_path, a=again), STREAMS) == Synced(kept=["a"])
+
+
+def test_another_query_under_a_name_that_runs(catalog: Catalog, tmp_path: Path) -> None:
+    sync_job(catalog, job(tmp_path, a=A), STREAMS)
+    with pytest.raises(JobError) as caught:
+        sync_job(catalog, job(tmp_path, a=B, c=B), STREAMS)
+    assert "job.toml: subscription a: the name is taken by another query that runs" in str(caught.value)
+    assert f"it runs    {A}\n  now wanted {B}\n" in str(caught.value)
+    assert [entry.name for entry in catalog.subscriptions()] == ["a"]  # and c was not added
+
+
+def test_cancelled_ones_stay_cancelled(catalog: Catalog, tmp_path: Path) -> None:
+    sync_job(catalog, job(tmp_path, a=A), STREAMS)
+    catalog.cancel("a")
+    assert sync_job(catalog, job(tmp_path, a=A), STREAMS) == Synced(cancelled=["a"])
+    assert sync_job(catalog, job(tmp_path, a="SELECT  ra FROM photons WHERE en > 1.3"), STREAMS) == Synced(
+        cancelled=["a"]
+    )
+    assert catalog.subscriptions() == []
+
+
+def test_a_cancelled_name_with_another_query_is_new(catalog: Catalog, tmp_path: Path) -> None:
+    sync_job(catalog, job(tmp_path, a=A), STREAMS)
+    catalog.cancel("a")
+    assert sync_job(catalog, job(tmp_path, a=B), STREAMS) == Synced(added=["a"])
+
+
+def test_what_was_subscribed_by_hand_stays(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.subscribe_many([bound(Subscription("hand", B), STREAMS)])
+    sync_job(catalog, job(tmp_path, a=A), STREAMS)
+    assert sync_job(catalog, job(tmp_path, b=B), STREAMS) == Synced(added=["b"], absent=["a"])
+    assert [entry.name for entry in catalog.subscriptions()] == ["hand", "a", "b"]
+
+
+def test_times(catalog: Catalog, tmp_path: Path) -> None:
+    timed = job(tmp_path, a=f"{A}\nactivate = 5\ncancel = 7.5")
+    assert sync_job(catalog, timed, STREAMS).added == ["a"]
+    assert sync_job(catalog, timed, STREAMS).kept == ["a"]
+    begin, end = catalog.log("photons", "filters", 0, 9)
+    assert isinstance(begin, Activate)
+    assert (begin.after, end) == (5, Cancel(1, 7.5))
+    with pytest.raises(
+        JobError, match=r"subscription a: it runs with cancel = 7\.5 and is now wanted without cancel"
+    ):
+        sync_job(catalog, job(tmp_path, a=f"{A}\nactivate = 5"), STREAMS)
+
+
+def test_a_date_where_time_is_a_number(catalog: Catalog, tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="subscription a: activate: 2026-01-01 00:00:00 is a date"):
+        sync_job(catalog, job(tmp_path, a=f"{A}\nactivate = 2026-01-01"), STREAMS)
+    with pytest.raises(JobError, match="is a date"):
+        bound(Subscription("a", A, datetime(2026, 1, 1)), STREAMS)
+
+
+def test_all_that_is_wrong_is_said_at_once(catalog: Catalog, tmp_path: Path) -> None:
+    wrong = {f"w{n}": "SELECT enn FROM photons" for n in range(12)}
+    with pytest.raises(JobError) as caught:
+        sync_job(catalog, job(tmp_path, good=A, **wrong), STREAMS)
+    message = str(caught.value)
+    assert "job.toml: subscription w0: unknown column 'enn'" in message
+    assert "\n  SELECT enn FROM photons\n         ^^^\n" in message
+    assert message.endswith("and 2 more are wrong")
+    assert catalog.subscriptions() == []
+
+
+def test_syntax_is_checked_without_columns(tmp_path: Path) -> None:
+    check_queries(job(tmp_path, a=A, b="SELECT anything FROM photons"))
+    with pytest.raises(JobError) as caught:
+        check_queries(job(tmp_path, a="SELEC ra FROM photons", b="SELECT ra FROM photon"))
+    assert "job.toml: subscription a: " in str(caught.value)
+    assert "job.toml: subscription b: unknown stream 'photon'; did you mean 'photons'?" in str(caught.value)

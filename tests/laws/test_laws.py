@@ -1,0 +1,67 @@
+"""The four laws (design.md), for every customer, on the local runner.
+
+1. the results equal a brute-force oracle's;
+2. they do not depend on where the batches are cut;
+3. nor on the number of zones;
+4. stopping anywhere and resuming from the stored state changes nothing.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.laws.case import Outcome, run_local
+from tests.laws.customers import Customer, customers
+from tests.oracles.stream_order import stream_order
+
+CUSTOMERS = {customer.name: customer for customer in customers()}
+
+relaxed = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+def same(customer: Customer, left: dict, right: dict) -> None:
+    assert left.keys() == right.keys()
+    for name in left:
+        assert customer.canonical(left[name]) == customer.canonical(right[name]), name
+
+
+def books_balance(outcome: Outcome, rows: int) -> None:
+    books = outcome.books
+    assert books["rows_in"] == rows
+    assert books["rows_in"] == books["processed"] + books["late"] + books["rejected"]
+    assert len(outcome.dead) == books["late"] + books["rejected"]
+
+
+@pytest.mark.parametrize("name", CUSTOMERS)
+@relaxed
+@given(data=st.data())
+def test_equals_the_oracle(name: str, data: st.DataObject) -> None:
+    customer = CUSTOMERS[name]
+    case = data.draw(customer.cases)
+    outcome = run_local(case)
+    same(customer, outcome.results, customer.oracle(case))
+    books_balance(outcome, case.items.num_rows)
+    items, late = stream_order(case.stream, case.items.to_pylist())
+    assert outcome.books["processed"] == len(items)
+    assert outcome.books["late"] == len(late)
+
+
+@pytest.mark.parametrize("name", CUSTOMERS)
+@relaxed
+@given(data=st.data())
+def test_cuts_zones_and_stops_change_nothing(name: str, data: st.DataObject) -> None:
+    customer = CUSTOMERS[name]
+    case = data.draw(customer.cases)
+    cuts = data.draw(st.lists(st.integers(1, 40), max_size=8), label="cuts")
+    zones = data.draw(st.integers(1, 5), label="zones")
+    stops = data.draw(st.lists(st.integers(0, 10), max_size=3), label="stops")
+    plain = run_local(case)
+    same(customer, run_local(case, cuts=cuts).results, plain.results)
+    same(customer, run_local(case, zones=zones).results, plain.results)
+    disturbed = run_local(case, cuts=cuts, zones=zones, stops=stops)
+    same(customer, disturbed.results, plain.results)
+    books_balance(disturbed, case.items.num_rows)

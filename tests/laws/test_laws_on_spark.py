@@ -1,0 +1,43 @@
+"""The four laws on Spark, for a few drawn cases of every customer; the local runner does the many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.laws.test_laws import CUSTOMERS, books_balance, same
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("name", CUSTOMERS)
+@settings(
+    max_examples=2,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(data=st.data())
+def test_spark_equals_the_oracle(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    from tests.laws.on_spark import run_on_spark
+
+    customer = CUSTOMERS[name]
+    case = data.draw(customer.cases.filter(lambda case: case.items.num_rows >= 6))
+    cuts = data.draw(st.lists(st.integers(1, case.items.num_rows - 1), min_size=1, max_size=3), label="cuts")
+    zones = data.draw(st.integers(1, 3), label="zones")
+    stops = data.draw(st.lists(st.integers(0, 2), max_size=1), label="stops")
+    folder: Path = tmp_path_factory.mktemp(name)
+    outcome = run_on_spark(spark, folder, case, cuts, zones, stops)
+    same(customer, outcome.results, customer.oracle(case))
+    books_balance(outcome, case.items.num_rows)

@@ -1,0 +1,80 @@
+"""The engine as a notebook would use it: subscriptions come and go while it runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+import anabranch
+from anabranch.model.errors import JobError, QueryError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def wait_until(condition, patience_s: float = 60) -> None:
+    until = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.1)
+
+
+def test_subscriptions_come_and_go_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
+    batches: list[int] = []
+    with anabranch.Engine(
+        spark, tmp_path / "out", after=lambda stream, family, manifest: batches.append(manifest.batch)
+    ) as engine:
+        engine.stream("photons", "generator", name="photons", rate=5000, time="det_time")
+        hot = engine.subscribe("hot", "SELECT det_time, en FROM photons WHERE en > 5")
+        engine.start()
+        wait_until(lambda: len(batches) >= 2)
+        before = len(batches)
+        bright = engine.subscribe("bright", "SELECT en FROM photons WHERE en > 1")
+        wait_until(lambda: len(bright.results()) > 0)
+        assert len(batches) <= before + 3  # the one that ran, and two more
+        hot.cancel()
+        wait_until(lambda: len(batches) >= before + 5)
+        engine.stop()
+        found = hot.results()
+        assert isinstance(found, pd.DataFrame)
+        assert (found.en > 5).all()
+        assert found.det_time.is_monotonic_increasing
+        assert len(found)
+        assert bright.results(spark=True).count() == len(bright.results())
+        books = engine.deliveries.books("photons")
+        assert books["rows_in"] == books["processed"] + books["late"] + books["rejected"] > 0
+        assert found.det_time.max() < books["last"]  # cancelled while the stream went on
+
+
+def test_one_engine_a_sink(spark: SparkSession, tmp_path: Path) -> None:
+    with (
+        anabranch.Engine(spark, tmp_path / "out"),
+        pytest.raises(JobError, match="another process runs a job"),
+    ):
+        anabranch.Engine(spark, tmp_path / "out")
+
+
+def test_bad_queries_never_reach_the_stream(spark: SparkSession, tmp_path: Path) -> None:
+    with anabranch.Engine(spark, tmp_path / "out") as engine:
+        engine.stream("photons", "generator", name="photons", time="det_time")
+        for query, said in (
+            ("SELECT enn FROM photons", "did you mean 'en'"),
+            ("SELECT en FROM fotons", "photons"),
+            ("SELECT en FROM photons WHERE en < 1 AND en > 2", "never be true|exclude"),
+        ):
+            with pytest.raises(QueryError, match=said):
+                engine.subscribe("q", query)
+        assert engine.catalog.count() == 0
+
+
+def test_another_jobs_sink_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with anabranch.Engine(spark, tmp_path / "out") as engine:
+        engine.stream("photons", "generator", name="photons", time="det_time")
+    with anabranch.Engine(spark, tmp_path / "out") as engine, pytest.raises(JobError, match="photons"):
+        engine.stream("photons", "generator", name="photons", time="en")

@@ -1,0 +1,164 @@
+"""SIGKILL at random moments changes nothing: the same rows, none twice, none missing.
+
+A job of many small batches runs in a process of its own; it is killed and started again, and meanwhile other
+processes subscribe and cancel. `make test` kills three times, `make torture` fifty.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anabranch.catalog.deliveries import Deliveries
+from anabranch.catalog.layout import Layout
+from anabranch.catalog.sqlite import Catalog
+from anabranch.families.registry import family
+
+pytestmark = pytest.mark.spark
+
+KILLS = int(os.environ.get("ANABRANCH_KILLS", "3"))
+FILES = max(40, KILLS * 8)
+ROWS = 400  # a file
+SEED = int(os.environ.get("ANABRANCH_SEED", "11"))
+
+JOB = """
+[stream.photons]
+source = {{ format = "parquet", path = "source" }}
+time = "t"
+
+[engine]
+max_files_per_batch = 1
+
+[[subscription]]
+name = "all"
+query = "SELECT t, v FROM photons"
+
+[[subscription]]
+name = "few"
+query = "SELECT t, v FROM photons WHERE v > 0.5 AND NOT v > 0.6"
+
+[[subscription]]
+name = "timed"
+query = "SELECT t FROM photons WHERE v < 0.3"
+activate = {early}
+cancel = {late}
+
+[sink]
+format = "parquet"
+path = "{sink}"
+"""
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pa.Table]:
+    folder = tmp_path_factory.mktemp("kills")
+    rng = np.random.default_rng(SEED)
+    count = FILES * ROWS
+    table = pa.table({"t": np.arange(count) // 3, "v": rng.random(count)})
+    (folder / "source").mkdir()
+    for file in range(FILES):
+        path = folder / "source" / f"{file:05d}.parquet"
+        pq.write_table(table.slice(file * ROWS, ROWS), path)
+        os.utime(path, (1_700_000_000 + file, 1_700_000_000 + file))
+    return folder, table
+
+
+def _job(folder: Path, sink: str, last: int) -> Path:
+    path = folder / f"{sink}.toml"
+    path.write_text(JOB.format(sink=sink, early=last // 5, late=last // 2))
+    return path
+
+
+def _start(job: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "anabranch", "run", str(job), "--once", "--quiet"]
+    with job.with_suffix(".log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+
+def _anabranch(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "anabranch", *arguments], check=True, capture_output=True)
+
+
+def _results(sink: Path, name: str) -> list[dict]:
+    layout = Layout(sink)
+    catalog = Catalog(layout.catalog)
+    entry = catalog.subscription(name)
+    filters = family(entry.family)
+    table, shown = filters.shown(catalog.stream(entry.stream), entry.spec)
+    found = Deliveries(layout).results(entry.stream, entry.family, filters.table(table), name, shown)
+    return [row for part in found for row in part.to_pylist()]
+
+
+def _wait_for_batch(
+    sink: Path, batch: int, process: subprocess.Popen[bytes], patience_s: float = 240
+) -> None:
+    until = time.monotonic() + patience_s
+    while Deliveries(Layout(sink)).latest("photons", "filters") < batch and process.poll() is None:
+        assert time.monotonic() < until, f"batch {batch} did not come"
+        time.sleep(0.05)
+
+
+def _kill(process: subprocess.Popen[bytes], all_of_it: bool) -> None:
+    """The whole process group, or only Python: the JVM must then notice and go by itself."""
+    if all_of_it:
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
+
+
+def test_kills_change_nothing(items: tuple[Path, pa.Table]) -> None:
+    folder, table = items
+    rows = table.to_pylist()
+    last = rows[-1]["t"]
+    job, sink = _job(folder, "disturbed", last), folder / "disturbed"
+    chance = random.Random(SEED)
+    soon = last * 4 // 5
+    for kill in range(KILLS):
+        process = _start(job)
+        _wait_for_batch(sink, (kill + 1) * FILES // (KILLS + 2), process)
+        if kill == 0:
+            _anabranch(
+                "subscribe",
+                str(sink),
+                "coming",
+                "SELECT t, v FROM photons WHERE v > 0.9",
+                "--activate",
+                str(soon),
+            )
+            _anabranch("subscribe", str(sink), "now", "SELECT t, v FROM photons WHERE v > 0.8")
+            _anabranch("cancel", str(sink), "few", "--at", str(soon))
+        time.sleep(chance.uniform(0, 1.5))
+        assert process.poll() is None, job.with_suffix(".log").read_text()
+        _kill(process, all_of_it=kill % 2 == 0)
+    assert _start(job).wait(300) == 0, job.with_suffix(".log").read_text()
+
+    assert _results(sink, "all") == rows
+    assert _results(sink, "few") == [r for r in rows if 0.5 < r["v"] <= 0.6 and r["t"] <= soon]
+    assert _results(sink, "timed") == [
+        {"t": r["t"]} for r in rows if r["v"] < 0.3 and last // 5 < r["t"] <= last // 2
+    ]
+    assert _results(sink, "coming") == [r for r in rows if r["v"] > 0.9 and r["t"] > soon]
+    now = _results(sink, "now")
+    matching = [r for r in rows if r["v"] > 0.8]
+    assert 0 < len(now) < len(matching)
+    assert now == matching[-len(now) :]  # from where it began to the end, none missing, none twice
+    books = Deliveries(Layout(sink)).books("photons")
+    assert books["rows_in"] == books["processed"] == len(rows)
+
+    undisturbed = _job(folder, "undisturbed", last)
+    assert _start(undisturbed).wait(300) == 0, undisturbed.with_suffix(".log").read_text()
+    for name in ("all", "timed"):
+        assert _results(folder / "undisturbed", name) == _results(sink, name)
+    assert _start(undisturbed).wait(300) == 0  # ended already: nothing to do, nothing changed
+    assert _results(folder / "undisturbed", "all") == rows

@@ -1,0 +1,170 @@
+"""Sources: each format through the whole pipeline; what is malformed, of the wrong type or without a time is
+told, not lost.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.errors import JobError
+from anabranch.spark.engine import Engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+GOOD = [{"t": 1, "v": 0.5, "s": "a"}, {"t": 2, "v": None, "s": "b,c"}, {"t": 4, "v": 2.5, "s": None}]
+
+
+def run(spark: SparkSession, out: Path, form: str, query: str = "SELECT * FROM s", **settings: Any) -> Engine:
+    """Runs one subscription `q` over all that is there; the engine is closed, its results can be read."""
+    with Engine(spark, out) as engine:
+        engine.stream("s", form, **settings)
+        engine.subscribe("q", query)
+        engine.run_once()
+    return engine
+
+
+def letters(engine: Engine) -> list[tuple[str, str]]:
+    return [
+        (row["reason"], row["content"])
+        for table in engine.deliveries.dead_letters("s")
+        for row in table.to_pylist()
+    ]
+
+
+def balanced(engine: Engine, rows: int) -> None:
+    books = engine.deliveries.books("s")
+    assert books["rows_in"] == rows == books["processed"] + books["late"] + books["rejected"]
+    assert len(letters(engine)) == books["late"] + books["rejected"]
+
+
+def test_json(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [json.dumps(row) for row in GOOD]
+    lines += ["{not json", '{"t": "seven", "v": 1}', '{"v": 3.5}', '{"t": 3, "v": 1}']
+    (tmp_path / "in.json").write_text("\n".join(lines) + "\n")
+    engine = run(
+        spark,
+        tmp_path / "out",
+        "json",
+        schema="t long, v double, s string",
+        path=str(tmp_path / "in.json"),
+        time="t",
+    )
+    assert engine.results("q").to_pylist() == GOOD
+    balanced(engine, 7)
+    found = letters(engine)
+    assert ("malformed", "{not json") in found
+    assert ("malformed", '{"t": "seven", "v": 1}') in found
+    assert any(reason.startswith("no time") and json.loads(content)["v"] == 3.5 for reason, content in found)
+    assert ("late", '{"t": 3, "v": 1.0, "s": null}') in found
+
+
+def test_csv(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text('t,v,s\n1,0.5,a\n2,,"b,c"\nx,1,y\n4,2.5,\n')
+    engine = run(
+        spark,
+        tmp_path / "out",
+        "csv",
+        schema="t long, v double, s string",
+        path=str(tmp_path / "in.csv"),
+        time="t",
+    )
+    assert engine.results("q").to_pylist() == GOOD
+    balanced(engine, 4)
+    assert letters(engine) == [("malformed", "x,1,y")]
+
+
+def test_xml_elements_become_paths(spark: SparkSession, tmp_path: Path) -> None:
+    place = "<coord><cel><ra>{}</ra><dec>-45.5</dec></cel></coord>"
+    item = f"<photon><det_time>{{}}</det_time>{place}<en>{{}}</en></photon>"
+    text = "".join(item.format(n, 130 + n, n / 4) for n in range(4))
+    (tmp_path / "in.xml").write_text(f"<photons>{text}</photons>")
+    query = "SELECT coord.cel.ra, en FROM s WHERE coord.cel.ra >= 131 AND en < 0.75"
+    engine = run(
+        spark, tmp_path / "out", "xml", query, path=str(tmp_path / "in.xml"), rowTag="photon", time="det_time"
+    )
+    assert Column("coord.cel.dec", ColumnType.FLOAT) in engine.streams["s"].columns
+    assert engine.results("q").to_pylist() == [
+        {"coord.cel.ra": 131, "en": 0.25},
+        {"coord.cel.ra": 132, "en": 0.5},
+    ]
+    balanced(engine, 4)
+
+
+def test_parquet_types_and_timestamps(spark: SparkSession, tmp_path: Path) -> None:
+    times = [datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in (1, 2, 5, 3, 9)]
+    table = pa.table(
+        {
+            "at": pa.array(times, pa.timestamp("us", tz="UTC")),
+            "small": pa.array([1, 2, None, 4, 5], pa.int16()),
+            "single": pa.array([0.5, 1.5, float("nan"), 2.5, None], pa.float32()),
+            "flag": [True, False, None, True, True],
+            "ignored": pa.array([[1], [2], [3], [4], [5]]),
+        }
+    )
+    pq.write_table(table, tmp_path / "in.parquet")
+    query = "SELECT at, small, single FROM s WHERE NOT (single > 1) OR at = '2026-01-01T00:00:02Z'"
+    engine = run(spark, tmp_path / "out", "parquet", query, path=str(tmp_path), time="at", lateness=3)
+    names = [column.name for column in engine.streams["s"].columns]
+    assert names == ["at", "small", "single", "flag"]
+    found = engine.results("q").to_pylist()
+    assert [row["at"] for row in found] == [times[0], times[1], times[2], times[4]]
+    assert [row["small"] for row in found] == [1, 2, None, 5]
+    balanced(engine, 5)
+
+
+def test_files_are_read_in_order_of_time_and_path(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for name, start in (("b", 10), ("a", 0), ("c", 20)):
+        pq.write_table(pa.table({"t": list(range(start, start + 10))}), source / f"{name}.parquet")
+    import os
+
+    for path in source.iterdir():
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    engine = run(spark, tmp_path / "out", "parquet", path=str(source), time="t")
+    assert engine.results("q").column("t").to_pylist() == list(range(30))
+    assert engine.deliveries.books("s")["late"] == 0
+
+
+def test_generator_with_a_limit(spark: SparkSession, tmp_path: Path) -> None:
+    query = "SELECT det_time FROM s WHERE phc < 100"
+    engine = run(
+        spark,
+        tmp_path / "out",
+        "generator",
+        query,
+        name="photons",
+        rate=1_000_000,
+        limit=30_000,
+        time="det_time",
+    )
+    balanced(engine, 30_000)
+    found = engine.results("q").column("det_time").to_pylist()
+    assert found == sorted(found)
+    assert 500 < len(found) < 1000
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"format": "parquet", "path": "/nowhere/at/all"}, "nowhere"),
+        ({"format": "kafka", "bootstrap": "127.0.0.1:1", "topic": "t"}, "needs a schema"),
+        ({"format": "generator", "name": "protons"}, "no generator 'protons'"),
+    ],
+)
+def test_sources_that_cannot_be(
+    spark: SparkSession, tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    with Engine(spark, tmp_path / "out") as engine, pytest.raises(JobError, match=said):
+        engine.stream("s", **settings)
