@@ -1,6 +1,4 @@
-"""Small streams for the tests of clusters: items from lists, queries from specs, all of it on the local
-runner.
-"""
+"""Small streams for the tests of clusters: items from lists, on the local runner."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""EMIT CHANGES: each kind of change by hand, then streams on which all of them are frequent, against the
-oracle.
-"""
+"""EMIT CHANGES: each kind of change by hand, then busy streams against the oracle."""
 
 from __future__ import annotations
 

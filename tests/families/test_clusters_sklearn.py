@@ -1,6 +1,4 @@
-"""Cores and their connections against scikit-learn's DBSCAN, which counts the point itself: min_samples =
-count + 1.
-"""
+"""Cores and connections against scikit-learn, which counts the point itself: min_samples = count + 1."""
 
 from __future__ import annotations
 

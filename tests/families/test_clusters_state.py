@@ -110,15 +110,13 @@ def test_nothing_comes_after_the_end() -> None:
     runner.batch(_items(0, 200), [_query(0, Window("range", 50, 10))])
     runner.batch(None, [End()])
     tables = {batch: len(rows) for batch, rows in runner.tables["summary"].items()}
-    runner.batch()
+    runner.batch(_items(200, 300))
     assert {batch: len(rows) for batch, rows in runner.tables["summary"].items()} == tables
     assert _zones(runner)[0].keys("") == ["ended"]
 
 
 def test_a_step_that_fails_leaves_nothing_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever tries the batch again begins from the chunks of state, not from arrays that the failed step
-    changed.
-    """
+    """The next try begins from the chunks of state, not from arrays that the failed step changed."""
     expected, runner = (LocalRunner(STREAM, ClustersFamily(), 1) for _ in range(2))
     query = _query(0, Window("rows", 300, 50), emit=Emit.CHANGES)
     for each in (expected, runner):

@@ -1,6 +1,4 @@
-"""The structure against the matrix of all distances: many points, so that arrays are moved, widened and built
-anew.
-"""
+"""The structure against the matrix of all distances, on enough points to move and widen its arrays."""
 
 from __future__ import annotations
 
@@ -85,9 +83,7 @@ def test_a_point_at_infinity_is_nobodys_neighbour() -> None:
 
 
 def test_a_query_with_a_larger_range_comes_later() -> None:
-    """It sees the points after its activation with all their neighbours; the earlier query stays exact
-    throughout.
-    """
+    """It gets all neighbours of the points after its activation; the earlier query stays exact."""
     points = _walk(2, 900, 11)
     structure = Structure(2)
     structure.ask([(0.03, 4)])

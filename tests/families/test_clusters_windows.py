@@ -1,6 +1,4 @@
-"""Which windows come out, and when: two points at the same place are a cluster, so every window with two
-items shows.
-"""
+"""Which windows come out: two points at one place are a cluster, so every window with two items shows."""
 
 from __future__ import annotations
 

@@ -29,9 +29,7 @@ def _lists(points: np.ndarray, reach: float, count: int):
 
 
 def _core_times(points: np.ndarray, reach: float, count: int) -> np.ndarray:
-    """The smaller of the own arrival and that of the count-th newest neighbour; before all windows if there
-    is none.
-    """
+    """The smaller of the own arrival and that of the count-th newest neighbour; NEVER if there is none."""
     near = distances(points) <= reach
     times = np.full(COUNT, coretimes.NEVER)
     for point in range(COUNT):

@@ -1,6 +1,4 @@
-"""Cases for clusters: few places and many duplicates, so that ties, chains, noise and big clusters are all
-frequent.
-"""
+"""Cases for clusters: few places, so that duplicates, ties, chains, noise and big clusters are frequent."""
 
 from __future__ import annotations
 

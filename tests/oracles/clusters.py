@@ -91,9 +91,7 @@ def distance(spec: Clusters, one: Row, other: Row) -> float:
 
 
 def clusters_of(spec: Clusters, rows: list[Row]) -> dict[int, Member]:
-    """The members of a window: number of the item -> (cluster, role). Clusters count from 1 by their earliest
-    member.
-    """
+    """Number of the item -> (cluster, role), for members; clusters count from 1 by their earliest member."""
     near = {
         row["#"]: [
             other["#"] for other in rows if other is not row and distance(spec, row, other) <= spec.range

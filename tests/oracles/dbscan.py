@@ -20,9 +20,7 @@ def distances(points: Array) -> Array:
 
 
 def dbscan(points: Array, reach: float, count: int) -> tuple[Array, Array]:
-    """(cluster, role) of each point: clusters from 1 by earliest member, 0 for noise; 1 core, 2 edge, 0
-    noise.
-    """
+    """(cluster, role) of each point. Clusters count from 1 by earliest member; 1 core, 2 edge, 0 noise."""
     far = distances(points)
     near = far <= reach
     np.fill_diagonal(near, False)

@@ -25,8 +25,7 @@ NEVER = -1
 
 @kernel
 def cores(lists: Lists, reach: float, count: int, start: int, stop: int, times: Array) -> None:
-    """Core times as far as one window start needs them: times[p] becomes `start` if p is core there, else
-    NEVER.
+    """Core times as far as one window needs them: times[p] becomes `start` if p is core there, else NEVER.
 
     Looks at a list only until it has seen `count` neighbours. Points start..stop, times: int32[stop].
     """

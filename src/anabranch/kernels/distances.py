@@ -21,17 +21,16 @@ def squares(place: Array, point: Array, q: int, first: int, stop: int, out: Arra
     """out[i - first] = the squared distance of item i from point q, for first <= i < stop.
 
     place: float64[d, n], point: float64[points, d], out: float64[at least stop - first]. One dimension after the other, so that
-    each pass runs over neighbouring numbers.
+    each pass runs over neighbouring numbers; places are unsigned, so that no pass has to ask whether they count from the end.
     """
-    p = point[q, 0]
-    for i in range(first, stop):
-        gap = place[0, i] - p
-        out[i - first] = gap * gap
-    for j in range(1, point.shape[1]):
+    base, size = np.uint64(first), np.uint64(stop - first)
+    for i in range(size):
+        out[i] = 0.0
+    for j in range(point.shape[1]):
         p = point[q, j]
-        for i in range(first, stop):
-            gap = place[j, i] - p
-            out[i - first] += gap * gap
+        for i in range(size):
+            gap = place[j, base + i] - p
+            out[i] += gap * gap
 
 
 @leaf

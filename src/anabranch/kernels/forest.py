@@ -1,5 +1,4 @@
-"""Which cores belong together, for one (range, count) and all window starts that are due: a spanning forest
-grown backwards in time.
+"""Which cores belong together, for all window starts at once: a spanning forest grown backwards in time.
 
 Two neighbouring points are connected in the window that starts at s exactly if s <= min(coretime(p),
 coretime(q)). With these numbers as weights the clusters of all window starts are one hierarchy, that of a
@@ -126,9 +125,7 @@ def _look_around(cells: Cells, cell: int, axes: int) -> None:
 
 @kernel
 def into_cells(cells: Cells, points: Array, start: int, stop: int, side: float) -> int:
-    """Finds the cells of points start..stop; returns where it stopped because there is no room for another
-    cell.
-    """
+    """Finds the cells of points start..stop; returns where it stopped for want of room for a cell."""
     axes = points.shape[1]
     for point in range(start, stop):
         x = cell_at(points[point, 0], side)
@@ -161,9 +158,7 @@ def tree_of(leader: Array, cell: int) -> int:
 
 @kernel
 def _meet(points: Array, one: int, until: int, other: int, chained: Array, reach: float) -> bool:
-    """Whether a core of the chain from `one` (up to, not including, `until`) is within the range of one of
-    the chain from `other`.
-    """
+    """Whether a core of the chain one..until is within the range of a core of the chain from `other`."""
     while one != until:
         candidate = other
         while candidate >= 0:
@@ -237,9 +232,7 @@ def grow_points(
     trees: Trees, grid: Grid, side: float, rings: int, points: Array, times: Array,
     start: int, below: int, stop: int, reach: float,
 ) -> None:  # fmt: skip
-    """The same with every point as a cell of its own, found by the search grid: for many coordinates or huge
-    ones.
-    """
+    """The same with every point a cell of its own, by the search grid: for many coordinates or huge ones."""
     chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
     for point in range(start, stop):
         if not start <= times[point] < below:

@@ -12,8 +12,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def kernel(function: F) -> F:
     """A loop over arrays, compiled when it is first called and kept on disk for the next process."""
-    compiled: F = njit(cache=True, nogil=True)(function)
-    return compiled
+    compiled: Any = njit(cache=True, nogil=True)(function)
+    made: F = compiled
+    return made
 
 
 def leaf(function: F) -> F:
@@ -22,5 +23,7 @@ def leaf(function: F) -> F:
     By default a call counts two references for each array it passes, 5 ns each: more than a small loop takes.
     Without counting, a leaf must not make arrays, not even slices.
     """
-    compiled: F = njit(cache=True, nogil=True, forceinline=True, _nrt=False)(function)
-    return compiled
+    options: dict[str, Any] = {"cache": True, "nogil": True, "forceinline": True, "_nrt": False}
+    compiled: Any = njit(**options)(function)
+    made: F = compiled
+    return made

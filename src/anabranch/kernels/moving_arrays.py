@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
+from anabranch.kernels.jit import kernel, leaf
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +33,9 @@ ENDS, STARTS, FOCAL = 0, 1, 2
 
 #: How far a query's value or list is in doubt within a tick: not at all, brought up to date already, to be found anew.
 UNTOUCHED, RENEWED, LOST = np.int64(0), np.int64(1), np.int64(2)
+
+#: The two lists by age: of objects, and of queries by their focal objects.
+AGED_OBJECTS, AGED_QUERIES = np.int64(0), np.int64(1)
 
 #: Objects, and queries with their lists, are stored in blocks of this many.
 BLOCK = 4096

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
-from anabranch.kernels.moving_arrays import BLOCK, ENDS, NEVER, QUERY_BLOCK, STARTS
+from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.moving_arrays import AGED_OBJECTS, AGED_QUERIES, BLOCK, ENDS, NEVER, QUERY_BLOCK, STARTS
 from anabranch.kernels.moving_grid import detach, forget, place_in_grid, remember
 
 
-@kernel
+@leaf
 def next_tick(server, moves, move, events, event):  # type: ignore[no-untyped-def]
     """The next tick at which something changes: a report, an event of a query, or somebody gone in silence."""
     tick = NEVER
@@ -17,14 +17,14 @@ def next_tick(server, moves, move, events, event):  # type: ignore[no-untyped-de
         tick = min(tick, moves[move].tick)
     if event < len(events):
         tick = min(tick, events[event].tick)
-    if server.ends[0, 0] >= 0:
-        tick = min(tick, server.objects[server.ends[0, 0]].gone)
-    if server.ends[1, 0] >= 0:
-        tick = min(tick, server.queries[server.ends[1, 0]].gone)
+    if server.ends[AGED_OBJECTS, 0] >= 0:
+        tick = min(tick, server.objects[server.ends[AGED_OBJECTS, 0]].gone)
+    if server.ends[AGED_QUERIES, 0] >= 0:
+        tick = min(tick, server.queries[server.ends[AGED_QUERIES, 0]].gone)
     return tick
 
 
-@kernel
+@leaf
 def _note_change(server, place, changed, count):  # type: ignore[no-untyped-def]
     """Keeps the state of a query before this tick; returns how many have changed."""
     query = server.queries[place]
@@ -39,9 +39,9 @@ def _note_change(server, place, changed, count):  # type: ignore[no-untyped-def]
     return count + 1
 
 
-@kernel
+@leaf
 def _take_event(server, event):  # type: ignore[no-untyped-def]
-    query, ends = server.queries[event.place], server.ends[1]
+    query = server.queries[event.place]
     if event.kind == STARTS:
         query.started = 1
     elif event.kind == ENDS:
@@ -49,7 +49,7 @@ def _take_event(server, event):  # type: ignore[no-untyped-def]
         query.old_live = 0  # it ends without a word
         query.held = 0
         query.gone = NEVER
-        forget(server.queries, ends, event.place)
+        forget(server.queries, server.ends, AGED_QUERIES, event.place)
     else:
         query.x = event.x
         query.y = event.y
@@ -57,7 +57,7 @@ def _take_event(server, event):  # type: ignore[no-untyped-def]
         query.here = event.here
         query.known = event.known
         query.gone = event.gone if event.here and event.known else NEVER
-        remember(server.queries, ends, event.place)
+        remember(server.queries, server.ends, AGED_QUERIES, event.place)
 
 
 @kernel
@@ -68,13 +68,12 @@ def take_events(server, events, event, tick, changed):  # type: ignore[no-untype
         count = _note_change(server, events[event].place, changed, count)
         _take_event(server, events[event])
         event += 1
-    ends = server.ends[1]
-    while ends[0] >= 0 and server.queries[ends[0]].gone <= tick:
-        place = ends[0]
+    while server.ends[AGED_QUERIES, 0] >= 0 and server.queries[server.ends[AGED_QUERIES, 0]].gone <= tick:
+        place = server.ends[AGED_QUERIES, 0]
         count = _note_change(server, place, changed, count)
         server.queries[place].known = 0
         server.queries[place].gone = NEVER
-        forget(server.queries, ends, place)
+        forget(server.queries, server.ends, AGED_QUERIES, place)
     for spot in range(count):
         query = server.queries[changed[spot]]
         query.live = query.started & query.known & query.here
@@ -92,7 +91,7 @@ def take_moves(server, moves, move, tick, moved):  # type: ignore[no-untyped-def
         objects[moves[move].who].moved = count
         count += 1
         move += 1
-    who = server.ends[0, 0]
+    who = server.ends[AGED_OBJECTS, 0]
     while who >= 0 and objects[who].gone <= tick:
         if objects[who].moved < 0:
             moved[count].who = who
@@ -132,6 +131,6 @@ def apply_moves(space, server, grid, moves, move_truths, moved, old_truths, coun
                 server.truths[that.who, word] = move_truths[that.row, word]
         if this.present:
             place_in_grid(space, server.objects, grid, that.who)
-            remember(server.objects, server.ends[0], that.who)
+            remember(server.objects, server.ends, AGED_OBJECTS, that.who)
         else:
-            forget(server.objects, server.ends[0], that.who)
+            forget(server.objects, server.ends, AGED_OBJECTS, that.who)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
+from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.moving_arrays import NEVER
 from anabranch.kernels.moving_shapes import across, extent
 
 _ONE = np.uint64(1)
 
 
-@kernel
+@leaf
 def step_in(value, low, size, count):  # type: ignore[no-untyped-def]
     """The column or row of a value. Monotone, so the cells between those of a range's two ends hold all that lies between."""
     place = (value - low) / size
@@ -20,17 +20,17 @@ def step_in(value, low, size, count):  # type: ignore[no-untyped-def]
     return np.int64(count - 1) if place >= count else np.int64(place)
 
 
-@kernel
+@leaf
 def column_of(grid, x):  # type: ignore[no-untyped-def]
     return step_in(x, grid.x, grid.width, grid.columns)
 
 
-@kernel
+@leaf
 def row_of(grid, y):  # type: ignore[no-untyped-def]
     return step_in(y, grid.y, grid.height, grid.rows)
 
 
-@kernel
+@leaf
 def attach(objects, grid, who, cell):  # type: ignore[no-untyped-def]
     """Puts an object at the head of a cell's list."""
     head = grid.first[cell]
@@ -43,7 +43,7 @@ def attach(objects, grid, who, cell):  # type: ignore[no-untyped-def]
     grid.first[cell] = who
 
 
-@kernel
+@leaf
 def detach(objects, grid, who):  # type: ignore[no-untyped-def]
     this = objects[who]
     if this.before >= 0:
@@ -54,7 +54,7 @@ def detach(objects, grid, who):  # type: ignore[no-untyped-def]
         objects[this.after].before = this.before
 
 
-@kernel
+@leaf
 def place_in_grid(space, objects, grid, who):  # type: ignore[no-untyped-def]
     this = objects[who]
     cell = row_of(grid, this.y) * grid.columns + column_of(grid, across(space, this.x))
@@ -69,54 +69,60 @@ def attach_all(space, objects, grid):  # type: ignore[no-untyped-def]
             place_in_grid(space, objects, grid, who)
 
 
-# The objects of a server, and the queries with a focal object, are in a list by the tick at which they are gone; `ends` are its oldest and
-# youngest. A report moves its object to the young end, and a later report is never gone earlier, so the list is always in order
-# and its old end is all there is to look at.
+# The objects of a server, and the queries with a focal object, are in two lists by the tick at which they are gone; `ends[which]` are
+# the oldest and the youngest. A report moves its object to the young end, and a later report is never gone earlier, so the list
+# is always in order and its old end is all there is to look at.
 
 
-@kernel
-def forget(records, ends, who):  # type: ignore[no-untyped-def]
+@leaf
+def forget(records, ends, which, who):  # type: ignore[no-untyped-def]
     """Takes `who` out of the list by age; nothing happens if it is not in it."""
     this = records[who]
     younger, older = this.younger, this.older
-    if younger < 0 and older < 0 and ends[0] != who:
+    if younger < 0 and older < 0 and ends[which, 0] != who:
         return
     if older >= 0:
         records[older].younger = younger
     else:
-        ends[0] = younger
+        ends[which, 0] = younger
     if younger >= 0:
         records[younger].older = older
     else:
-        ends[1] = older
+        ends[which, 1] = older
     this.younger = -1
     this.older = -1
 
 
-@kernel
-def remember(records, ends, who):  # type: ignore[no-untyped-def]
+@leaf
+def remember(records, ends, which, who):  # type: ignore[no-untyped-def]
     """Puts `who` at the young end, if it can be gone at all."""
-    forget(records, ends, who)
+    forget(records, ends, which, who)
     if records[who].gone == NEVER:
         return
-    last = ends[1]
+    last = ends[which, 1]
     records[who].older = last
-    ends[1] = who
+    ends[which, 1] = who
     if last >= 0:
         records[last].younger = who
     else:
-        ends[0] = who
+        ends[which, 0] = who
 
 
 @kernel
-def remember_all(records, ends, order):  # type: ignore[no-untyped-def]
+def remember_all(records, ends, which, order):  # type: ignore[no-untyped-def]
     """The list anew from those in `order`, which are sorted by the tick at which they are gone."""
-    ends[:] = -1
+    ends[which, 0] = -1
+    ends[which, 1] = -1
     for place in range(len(order)):
-        remember(records, ends, order[place])
+        remember(records, ends, which, order[place])
 
 
 @kernel
+def forget_one(records, ends, which, who):  # type: ignore[no-untyped-def]
+    forget(records, ends, which, who)
+
+
+@leaf
 def _set_watch(query, place, grid, on):  # type: ignore[no-untyped-def]
     word, bit = place >> 6, _ONE << np.uint64(place & 63)
     for row in range(query.low_row, query.high_row + 1):
@@ -128,14 +134,14 @@ def _set_watch(query, place, grid, on):  # type: ignore[no-untyped-def]
                 grid.watched[cell, word] &= ~bit
 
 
-@kernel
+@leaf
 def unwatch(query, place, grid):  # type: ignore[no-untyped-def]
     _set_watch(query, place, grid, False)
     query.low_column = 0
     query.high_column = -1
 
 
-@kernel
+@leaf
 def watch_range(space, query, place, grid):  # type: ignore[no-untyped-def]
     """Has a query watch the cells of its range instead of those it watched before; none, if it is not live."""
     if not query.live:
@@ -166,3 +172,8 @@ def watch_all(space, queries, grid):  # type: ignore[no-untyped-def]
         queries[place].low_column = 0
         queries[place].high_column = -1
         watch_range(space, queries[place], place, grid)
+
+
+@kernel
+def unwatch_one(queries, place, grid):  # type: ignore[no-untyped-def]
+    unwatch(queries[place], place, grid)

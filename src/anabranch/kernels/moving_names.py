@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
+from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.moving_arrays import Names
 
 _BASIS = np.uint64(0xCBF29CE484222325)
@@ -17,7 +17,7 @@ _MIX = np.uint64(0xFF51AFD7ED558CCD)
 _HALF = np.uint64(33)
 
 
-@kernel
+@leaf
 def hash_name(data, low, high):  # type: ignore[no-untyped-def]
     """FNV-1a of data[low:high], mixed so that its low bits are good; the same on every machine and in every process."""
     code = _BASIS
@@ -36,7 +36,7 @@ def buckets(offsets, data, zones):  # type: ignore[no-untyped-def]
     return out
 
 
-@kernel
+@leaf
 def _same(names, index, data, low, high):  # type: ignore[no-untyped-def]
     if names.length[index] != high - low:
         return False
@@ -85,7 +85,7 @@ def find(table, names, count, used, offsets, data, add):  # type: ignore[no-unty
     return out, count, used
 
 
-@kernel
+@leaf
 def less(names, left, right):  # type: ignore[no-untyped-def]
     """Whether the name of object `left` comes before that of `right`."""
     a, b = names.start[left], names.start[right]

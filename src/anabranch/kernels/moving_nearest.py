@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
+from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.moving_grid import column_of, row_of
 from anabranch.kernels.moving_names import less
 from anabranch.kernels.moving_shapes import across, distance, truth, turned
@@ -17,13 +17,13 @@ _DEGREE = math.pi / 180
 _SAFE = 1 - 1e-9
 
 
-@kernel
+@leaf
 def closer(names, who_distance, who, other_distance, other):  # type: ignore[no-untyped-def]
     """At equal distance the smaller name ranks first."""
     return who_distance < other_distance or (who_distance == other_distance and less(names, who, other))
 
 
-@kernel
+@leaf
 def _offer_cell(space, server, query, grid, names, cell, found, who, far):  # type: ignore[no-untyped-def]
     """Offers the objects of a cell to the list (who, far) of at most k, which is in rank; returns how many it holds."""
     k = query.k
@@ -72,7 +72,7 @@ def nearest(space, server, query, grid, names, who, far):  # type: ignore[no-unt
     return found
 
 
-@kernel
+@leaf
 def _ring_bound(grid, x, y, middle, level, ring):  # type: ignore[no-untyped-def]
     """Nothing in this ring of cells or beyond is nearer than this, the nearest of the ring's sides; infinite if there is no such cell."""
     bound = math.inf
@@ -112,7 +112,7 @@ def _nearest_on_globe(space, server, query, grid, names, who, far):  # type: ign
     return found
 
 
-@kernel
+@leaf
 def _meridian_bound(radius, grid, column, middle, x, y):  # type: ignore[no-untyped-def]
     """A distance that no point of a column is nearer than: a meridian l degrees away is at least asin(cos(latitude) sin(l)) away, for l
     up to a quarter turn, and beyond that as far as the pole."""

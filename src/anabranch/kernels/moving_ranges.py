@@ -1,4 +1,7 @@
-"""Who enters and who leaves ranges in a tick."""
+"""Who enters and who leaves ranges in a tick.
+
+Each search is a leaf that fills a list of hits and makes nothing; what becomes of the hits is the caller's.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,8 @@ import math
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
-from anabranch.kernels.moving_arrays import (
-    COUNT,
-    LOST,
-    MINUS,
-    NEAREST,
-    OBJECTS,
-    PLUS,
-    RENEWED,
-    UNTOUCHED,
-    emit,
-)
+from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.moving_arrays import COUNT, LOST, MINUS, NEAREST, OBJECTS, PLUS, RENEWED, UNTOUCHED, emit
 from anabranch.kernels.moving_grid import column_of, row_of
 from anabranch.kernels.moving_shapes import distance, extent, in_range
 from anabranch.kernels.moving_values import better, coordinate
@@ -31,7 +24,7 @@ _SHIFT = np.uint64(58)
 _ONE = np.uint64(1)
 
 
-@kernel
+@leaf
 def touch(query, place, how, touched, count):  # type: ignore[no-untyped-def]
     """Notes that a query's value or list is in doubt; returns how many are."""
     if query.touched == UNTOUCHED:
@@ -44,25 +37,21 @@ def touch(query, place, how, touched, count):  # type: ignore[no-untyped-def]
     return count
 
 
-@kernel
-def _is_in(space, server, query, who):  # type: ignore[no-untyped-def]
-    """Whether a present object is in a range by its state and the query's in the arrays."""
-    this = server.objects[who]
-    return in_range(space, query, who, this.number, this.x, this.y, server.truths, who, query.x, query.y)
-
-
-@kernel
+@leaf
 def _stays(space, query, who, moves, move_truths, row):  # type: ignore[no-untyped-def]
     """Whether an object is in the range after this tick's moves, of which it has the one at `row` (-1: it is gone)."""
-    if row < 0 or moves[row].leaves or not query.live:
+    if row < 0 or not query.live:
         return False
     move = moves[row]
+    if move.leaves:
+        return False
     return in_range(space, query, who, move.number, move.x, move.y, move_truths, row, query.x, query.y)
 
 
-@kernel
-def leave_changed(space, server, query, grid, moves, move_truths, moved, tick, rows, count):  # type: ignore[no-untyped-def]
-    """Minus rows for the objects of a changed query's old range that are not in the new one. Before the moves are carried out."""
+@leaf
+def _leaving(space, objects, truths, query, grid, moves, move_truths, moved, hits):  # type: ignore[no-untyped-def]
+    """Fills `hits` with the objects of a changed query's old range that are not in the new one; before the moves are carried out."""
+    found = np.int64(0)
     old_x, old_y = query.old_x, query.old_y
     low_x, high_x, low_y, high_y = extent(space, query.shape, query.a, query.b, old_x, old_y)
     first, last = column_of(grid, low_x), column_of(grid, high_x)
@@ -71,105 +60,146 @@ def leave_changed(space, server, query, grid, moves, move_truths, moved, tick, r
             candidate = grid.first[row * grid.columns + column]
             while candidate >= 0:
                 who = np.int64(candidate)
-                this = server.objects[who]
+                this = objects[who]
                 candidate = this.after
-                if not in_range(
-                    space, query, who, this.number, this.x, this.y, server.truths, who, old_x, old_y
-                ):
+                if not in_range(space, query, who, this.number, this.x, this.y, truths, who, old_x, old_y):
                     continue
-                x, y = this.x, this.y
-                if this.moved < 0:
-                    stays = query.live and _is_in(space, server, query, who)
+                if this.moved >= 0:
+                    stays = _stays(space, query, who, moves, move_truths, moved[this.moved].row)
                 else:
-                    move = moved[this.moved].row
-                    stays = _stays(space, query, who, moves, move_truths, move)
-                    if move >= 0:
-                        x, y = moves[move].x, moves[move].y
+                    stays = query.live and in_range(
+                        space, query, who, this.number, this.x, this.y, truths, who, query.x, query.y
+                    )
                 if not stays:
-                    far = distance(space, x, y, query.x, query.y) if query.known else math.nan
-                    rows = emit(rows, count, tick, query.number, MINUS, who, x, y, far)
-                    count += 1
-    return rows, count
+                    hits[found] = who
+                    found += 1
+    return found
 
 
 @kernel
-def was_in(space, server, query, who, moved, old_truths, x, y):  # type: ignore[no-untyped-def]
+def leave_changed(space, server, query, grid, moves, move_truths, moved, tick, hits, rows, count):  # type: ignore[no-untyped-def]
+    """Minus rows for the objects that a changed query's range leaves behind. Before the moves are carried out."""
+    found = _leaving(space, server.objects, server.truths, query, grid, moves, move_truths, moved, hits)
+    for spot in range(found):
+        this = server.objects[hits[spot]]
+        x, y = this.x, this.y
+        if this.moved >= 0 and moved[this.moved].row >= 0:
+            move = moves[moved[this.moved].row]
+            x, y = move.x, move.y
+        far = distance(space, x, y, query.x, query.y) if query.known else math.nan
+        rows = emit(rows, count, tick, query.number, MINUS, hits[spot], x, y, far)
+        count += 1
+    return rows, count
+
+
+@leaf
+def _was_in(space, this, truths, query, who, moved, old_truths, x, y):  # type: ignore[no-untyped-def]
     """Whether an object was in a range before this tick's moves, which have been carried out; (x, y) was the focal point."""
-    this = server.objects[who]
     if this.moved < 0:
-        return in_range(space, query, who, this.number, this.x, this.y, server.truths, who, x, y)
+        return in_range(space, query, who, this.number, this.x, this.y, truths, who, x, y)
     that = moved[this.moved]
     if not that.present:
         return False
     return in_range(space, query, who, that.number, that.x, that.y, old_truths, this.moved, x, y)
 
 
-@kernel
-def enter_changed(space, server, query, grid, moved, old_truths, tick, rows, count):  # type: ignore[no-untyped-def]
-    """Plus rows for the objects of a changed query's new range that were not in the old one. After the moves."""
+@leaf
+def _entering(space, objects, truths, query, grid, moved, old_truths, hits):  # type: ignore[no-untyped-def]
+    """Fills `hits` with the objects of a changed query's new range that were not in the old one; after the moves."""
+    found = np.int64(0)
+    x, y = query.x, query.y
     for row in range(query.low_row, query.high_row + 1):
         for column in range(query.low_column, query.high_column + 1):
             candidate = grid.first[row * grid.columns + column]
             while candidate >= 0:
                 who = np.int64(candidate)
-                this = server.objects[who]
+                this = objects[who]
                 candidate = this.after
-                if not _is_in(space, server, query, who):
+                if not in_range(space, query, who, this.number, this.x, this.y, truths, who, x, y):
                     continue
-                if query.old_live and was_in(
-                    space, server, query, who, moved, old_truths, query.old_x, query.old_y
+                if query.old_live and _was_in(
+                    space, this, truths, query, who, moved, old_truths, query.old_x, query.old_y
                 ):
                     continue
-                far = distance(space, this.x, this.y, query.x, query.y)
-                rows = emit(rows, count, tick, query.number, PLUS, who, this.x, this.y, far)
-                count += 1
+                hits[found] = who
+                found += 1
+    return found
+
+
+@kernel
+def enter_changed(space, server, query, grid, moved, old_truths, tick, hits, rows, count):  # type: ignore[no-untyped-def]
+    """Plus rows for the objects that a changed query's range comes upon. After the moves."""
+    found = _entering(space, server.objects, server.truths, query, grid, moved, old_truths, hits)
+    for spot in range(found):
+        this = server.objects[hits[spot]]
+        far = distance(space, this.x, this.y, query.x, query.y)
+        rows = emit(rows, count, tick, query.number, PLUS, hits[spot], this.x, this.y, far)
+        count += 1
     return rows, count
 
 
+@leaf
+def _meeting(space, objects, truths, queries, grid, moved, old_truths, spot, hits):  # type: ignore[no-untyped-def]
+    """Fills `hits` with 4 * place + 2 * was + now for the unchanged queries whose range a moved object was in or is in, without
+    those for objects that it stays in: they have nothing to say."""
+    that = moved[spot]
+    this = objects[that.who]
+    found = np.int64(0)
+    if not (that.present or this.present):
+        return found
+    old = that.cell if that.present else np.int64(this.cell)
+    new = np.int64(this.cell) if this.present else old
+    for word in range(grid.watched.shape[1]):
+        bits = grid.watched[old, word] | grid.watched[new, word]
+        while bits:
+            bit = bits & (~bits + _ONE)
+            bits ^= bit
+            place = word * 64 + _PLACE[np.int64((bit * _DE_BRUIJN) >> _SHIFT)]
+            query = queries[place]
+            if query.changed:
+                continue
+            x, y = query.x, query.y
+            was = that.present and in_range(
+                space, query, that.who, that.number, that.x, that.y, old_truths, spot, x, y
+            )
+            now = this.present and in_range(
+                space, query, that.who, this.number, this.x, this.y, truths, that.who, x, y
+            )
+            if was != now or (was and query.mode > COUNT):
+                hits[found] = 4 * place + 2 * was + now
+                found += 1
+    return found
+
+
 @kernel
-def meet(space, server, grid, names, moved, old_truths, moving, tick, touched, doubts, rows, count):  # type: ignore[no-untyped-def]
+def meet(space, server, grid, names, moved, old_truths, moving, tick, hits, touched, doubts, rows, count):  # type: ignore[no-untyped-def]
     """(rows, count, how many queries are in doubt): moved objects against the unchanged queries that watch their cells."""
     for spot in range(moving):
+        found = _meeting(
+            space, server.objects, server.truths, server.queries, grid, moved, old_truths, spot, hits
+        )
         who = moved[spot].who
         this = server.objects[who]
-        if not (moved[spot].present or this.present):
-            continue
-        old = moved[spot].cell if moved[spot].present else np.int64(this.cell)
-        new = np.int64(this.cell) if this.present else old
-        for word in range(grid.watched.shape[1]):
-            bits = grid.watched[old, word] | grid.watched[new, word]
-            while bits:
-                bit = bits & (~bits + _ONE)
-                bits ^= bit
-                place = word * 64 + _PLACE[np.int64((bit * _DE_BRUIJN) >> _SHIFT)]
-                query = server.queries[place]
-                if query.changed:
-                    continue
-                was = was_in(space, server, query, who, moved, old_truths, query.x, query.y)
-                now = this.present and _is_in(space, server, query, who)
-                if query.mode != OBJECTS:
-                    if was or now:
-                        doubts = _meet_value(
-                            query, place, names, who, this.x, this.y, was, now, touched, doubts
-                        )
-                elif was != now:
-                    far = distance(space, this.x, this.y, query.x, query.y)
-                    rows = emit(
-                        rows, count, tick, query.number, PLUS if now else MINUS, who, this.x, this.y, far
-                    )
-                    count += 1
+        for hit in range(found):
+            place, was, now = hits[hit] >> 2, (hits[hit] & 2) != 0, (hits[hit] & 1) != 0
+            query = server.queries[place]
+            if query.mode == OBJECTS:
+                far = distance(space, this.x, this.y, query.x, query.y)
+                rows = emit(rows, count, tick, query.number, PLUS if now else MINUS, who, this.x, this.y, far)
+                count += 1
+            else:
+                doubts = _meet_value(query, place, names, who, this.x, this.y, was, now, touched, doubts)
     return rows, count, doubts
 
 
-@kernel
+@leaf
 def _meet_value(query, place, names, who, x, y, was, now, touched, doubts):  # type: ignore[no-untyped-def]
     """What a moved object that was or is in range means for a count, an extreme, or a list; returns how many are in doubt."""
     if query.mode == NEAREST:
         return touch(query, place, LOST, touched, doubts)
     if query.mode == COUNT:
-        if was != now:
-            doubts = touch(query, place, RENEWED, touched, doubts)
-            query.value += 1 if now else -1
+        doubts = touch(query, place, RENEWED, touched, doubts)
+        query.value += 1 if now else -1
         return doubts
     value = coordinate(query.mode, x, y)
     if query.who == who:

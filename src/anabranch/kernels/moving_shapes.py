@@ -13,14 +13,14 @@ import math
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
+from anabranch.kernels.jit import leaf
 from anabranch.kernels.moving_arrays import BOX
 
 _DEGREE = math.pi / 180
 _ONE = np.uint64(1)
 
 
-@kernel
+@leaf
 def _arc(radius, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
     lat, focal_lat = y * _DEGREE, focal_y * _DEGREE
     over = math.sin((x * _DEGREE - focal_x * _DEGREE) / 2)
@@ -29,7 +29,7 @@ def _arc(radius, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
     return 2 * radius * math.asin(min(1.0, math.sqrt(chord)))
 
 
-@kernel
+@leaf
 def distance(space, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
     if space.globe:
         return _arc(space.radius, x, y, focal_x, focal_y)
@@ -37,7 +37,7 @@ def distance(space, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
     return math.sqrt(dx * dx + dy * dy)
 
 
-@kernel
+@leaf
 def turned(degrees):  # type: ignore[no-untyped-def]
     """A longitude, or a difference of two, between -180 and 180."""
     if -180.0 <= degrees <= 180.0:
@@ -48,20 +48,20 @@ def turned(degrees):  # type: ignore[no-untyped-def]
     return turn + 360.0 if turn < -180.0 else turn
 
 
-@kernel
+@leaf
 def across(space, x):  # type: ignore[no-untyped-def]
     """The x by which a point is kept in grids and regions: itself, or its longitude between -180 and 180."""
     return turned(x) if space.globe else x
 
 
-@kernel
+@leaf
 def _in_globe_box(radius, a, b, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
     degree = _DEGREE * radius
     wide = abs(turned(x - focal_x)) * math.cos(focal_y * _DEGREE) * degree
     return wide <= a and abs(y - focal_y) * degree <= b
 
 
-@kernel
+@leaf
 def inside(space, shape, a, b, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
     """Whether a point is within a circle of radius a, or a box 2a by 2b, around the focal point; borders belong to it."""
     if shape != BOX:
@@ -71,7 +71,7 @@ def inside(space, shape, a, b, x, y, focal_x, focal_y):  # type: ignore[no-untyp
     return abs(x - focal_x) <= a and abs(y - focal_y) <= b
 
 
-@kernel
+@leaf
 def _degrees(radius, shape, a, b, focal_y):  # type: ignore[no-untyped-def]
     """Half the width and height in degrees of a box that holds a range on the globe; 180 is all around."""
     if shape == BOX:
@@ -86,7 +86,7 @@ def _degrees(radius, shape, a, b, focal_y):  # type: ignore[no-untyped-def]
     return math.asin(min(1.0, math.sin(angle) / math.cos(focal_y * _DEGREE))) / _DEGREE, tall
 
 
-@kernel
+@leaf
 def _globe_extent(radius, shape, a, b, focal_x, focal_y):  # type: ignore[no-untyped-def]
     x = turned(focal_x)
     wide, tall = _degrees(radius, shape, a, b, focal_y)
@@ -97,7 +97,7 @@ def _globe_extent(radius, shape, a, b, focal_x, focal_y):  # type: ignore[no-unt
     return x - wide, x + wide, focal_y - tall, focal_y + tall
 
 
-@kernel
+@leaf
 def extent(space, shape, a, b, focal_x, focal_y):  # type: ignore[no-untyped-def]
     """(low x, high x, low y, high y) of a box that holds every point of the range, with room for rounding errors."""
     if space.globe:
@@ -108,13 +108,13 @@ def extent(space, shape, a, b, focal_x, focal_y):  # type: ignore[no-untyped-def
     return focal_x - dx, focal_x + dx, focal_y - dy, focal_y + dy
 
 
-@kernel
+@leaf
 def truth(truths, row, condition):  # type: ignore[no-untyped-def]
     """The bit of a condition among those of a report; -1 is the condition that always holds."""
     return condition < 0 or (truths[row, condition >> 6] >> np.uint64(condition & 63)) & _ONE != 0
 
 
-@kernel
+@leaf
 def in_range(space, query, who, number, x, y, truths, row, focal_x, focal_y):  # type: ignore[no-untyped-def]
     """Whether an object in this state belongs to a query's range when its focal point is there."""
     if number < query.start or who == query.focal:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.jit import kernel
-from anabranch.kernels.moving_arrays import LOST, MOVED, NEAREST, NEVER, OBJECTS, new_rows
+from anabranch.kernels.moving_arrays import AGED_OBJECTS, LOST, MOVED, NEAREST, NEVER, OBJECTS, new_rows
 from anabranch.kernels.moving_events import apply_moves, next_tick, take_events, take_moves
 from anabranch.kernels.moving_grid import watch_range
 from anabranch.kernels.moving_ranges import enter_changed, leave_changed, meet, touch
@@ -46,10 +46,11 @@ def run(space, server, grid, names, moves, move_truths, events, last):  # type: 
     Objects, queries, their lists and the grid are brought up to date in place.
     """
     rows, count = new_rows(1024), np.int64(0)
-    expire = server.ends[0, 0] >= 0 or (len(moves) > 0 and moves[0].gone != NEVER)
+    expire = server.ends[AGED_OBJECTS, 0] >= 0 or (len(moves) > 0 and moves[0].gone != NEVER)
     size = len(server.objects) if expire else _most_in_tick(moves)
     moved, old_truths = np.empty(size, MOVED), np.empty((size, server.truths.shape[1]), np.uint64)
     changed, touched = np.empty(len(server.queries), np.int64), np.empty(len(server.queries), np.int64)
+    hits = np.empty(max(len(server.objects), len(server.queries)), np.int64)
     most = 1
     for place in range(len(server.queries)):
         most = max(most, server.queries[place].k)
@@ -67,7 +68,7 @@ def run(space, server, grid, names, moves, move_truths, events, last):  # type: 
             query = server.queries[changed[spot]]
             if query.mode == OBJECTS and query.old_live:
                 rows, count = leave_changed(
-                    space, server, query, grid, moves, move_truths, moved, tick, rows, count
+                    space, server, query, grid, moves, move_truths, moved, tick, hits, rows, count
                 )
         apply_moves(space, server, grid, moves, move_truths, moved, old_truths, moving)
         doubts = np.int64(0)
@@ -78,9 +79,9 @@ def run(space, server, grid, names, moves, move_truths, events, last):  # type: 
             if query.mode != OBJECTS:
                 doubts = touch(query, changed[spot], LOST, touched, doubts)
             elif query.live:
-                rows, count = enter_changed(space, server, query, grid, moved, old_truths, tick, rows, count)
+                rows, count = enter_changed(space, server, query, grid, moved, old_truths, tick, hits, rows, count)
         rows, count, doubts = meet(
-            space, server, grid, names, moved, old_truths, moving, tick, touched, doubts, rows, count
+            space, server, grid, names, moved, old_truths, moving, tick, hits, touched, doubts, rows, count
         )
         rows, count, stamp = settle(
             space, server, grid, names, touched, doubts, tick, who, far, stamp, rows, count

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
+from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.moving_arrays import (
     COUNT,
     DROPPED,
@@ -28,12 +28,12 @@ from anabranch.kernels.moving_nearest import nearest
 from anabranch.kernels.moving_shapes import distance, in_range
 
 
-@kernel
+@leaf
 def coordinate(mode, x, y):  # type: ignore[no-untyped-def]
     return x if mode == MIN_X or mode == MAX_X else y
 
 
-@kernel
+@leaf
 def better(names, mode, value, who, other, other_who):  # type: ignore[no-untyped-def]
     """Whether an object has the better coordinate; at equal ones the smaller name ranks first."""
     if value == other:
@@ -41,7 +41,7 @@ def better(names, mode, value, who, other, other_who):  # type: ignore[no-untype
     return value < other if mode == MIN_X or mode == MIN_Y else value > other
 
 
-@kernel
+@leaf
 def _recount(space, server, query, grid, names):  # type: ignore[no-untyped-def]
     """The local count or extreme of a live query from all objects in its range."""
     query.value = 0.0 if query.mode == COUNT else math.nan

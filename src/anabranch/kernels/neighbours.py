@@ -32,7 +32,7 @@ from anabranch.kernels.searchgrid import Grid, around, distance_of, into_grid
 Array = np.ndarray[Any, Any]
 
 #: How many newcomers wait beside a list.
-BOX = 4
+BOX = 8
 
 
 class Lists(NamedTuple):
@@ -73,9 +73,7 @@ def new_lists(points: int, width: int) -> Lists:
 
 
 def wider(width: int) -> int:
-    """The next width of lists: rows are an odd number of cache lines apart, so that they do not fall on each
-    other.
-    """
+    """The next width of lists: an odd number of cache lines, so that rows do not fall on each other."""
     return (width * 3 // 2) // 16 * 16 + 8
 
 
@@ -94,8 +92,7 @@ def _below(ascending: Array, size: int, value: float) -> int:
 
 @kernel
 def _limit(distance: float, ranges: Array, limits: Array) -> int:
-    """The largest count among the queries whose range is at least this distance, which is at most the largest
-    range.
+    """The largest count among the queries whose range is at least this distance (there is one).
 
     ranges ascend and limits descend, one entry a step: float64[steps], int32[steps].
     """
@@ -189,8 +186,7 @@ def _gather(
     points: Array, point: int, first: int, grid: Grid, side: float, reach: int, largest: float,
     chains: Array, near: Array, far: Array,
 ) -> int:  # fmt: skip
-    """The earlier points within the largest range, newest first, into the first rows of `near` and `far`;
-    returns how many.
+    """The earlier points within the largest range, newest first, into near[0] and far[0]; returns how many.
 
     Each chain gives a run, newest first; runs are then merged two by two. chains: int32[2, cells + 1], near:
     int32[2, n], far: float64[2, n].
@@ -244,8 +240,7 @@ def _merge(near: Array, far: Array, to_near: Array, to_far: Array, low: int, mid
 def _own_list(
     lists: Lists, owner: int, near: Array, far: Array, found: int, ranges: Array, limits: Array
 ) -> bool:
-    """The list of a new point from its neighbours, newest first; False if it would be too long for the
-    arrays.
+    """The list of a new point from its neighbours, newest first; False if the arrays are too narrow.
 
     A neighbour that has `limit` nearer or equally near ones in the list already, all of them newer, is left
     out.
@@ -283,8 +278,7 @@ def enter(
     points: Array, start: int, stop: int, first: int, grid: Grid, side: float, reach: int,
     lists: Lists, ranges: Array, limits: Array,
 ) -> int:  # fmt: skip
-    """Enters points start..stop, one after the other; returns where it stopped because lists must become
-    wider.
+    """Enters points start..stop one by one; returns where it stopped because lists must become wider.
 
     A point makes a list longer by at most what waits in its box.
 
@@ -323,8 +317,7 @@ def enter(
 
 @kernel
 def carry_over(old: Lists, new: Lists, shift: int, count: int) -> None:
-    """Copies the lists of points shift..count to points 0..count - shift, without what arrived before
-    `shift`.
+    """Copies the lists of points shift..count to 0..count - shift, without what arrived before `shift`.
 
     Both may be the same arrays.
     """

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.distances import square, squares
-from anabranch.kernels.grid import BLOCK, Blocks, within
+from anabranch.kernels.boxes import BLOCK, LEAF, LEAVES, Boxes, sort_by_item, within
+from anabranch.kernels.distances import square, square_limit, squares
 from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.skyband import (
     Band,
@@ -55,9 +55,6 @@ RAPF, RA, PA = 0, 1, 2
 
 #: The buffer keeps no more items than this for those that wait.
 MOST_RECENT = 16384
-
-#: A grid pays for stretches of at least this many items.
-_LEAST_FOR_GRID = 512
 
 
 class Queries(NamedTuple):
@@ -105,14 +102,13 @@ class Items(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    near: Array  # int64[n]
-    dist: Array  # float64[n]
-    square: Array  # float64[n]
+    near: Array  # int64, with dist: the items of a stretch within the radius
+    dist: Array  # float64
+    square: Array  # float64
     numbers: Array  # int64: a heap
     moments: Array  # a heap of moments
     radii: Array  # float64: a heap
-    gaps: Array
-    walk: Array
+    gaps: Array  # float64[LEAVES]
 
 
 @leaf
@@ -178,7 +174,11 @@ def _recall(
     square: Array,
 ) -> int:
     """Inserts what waits between two radii among the items low <= i < high, whose squares are given. The count."""
+    limit = square_limit(radius)
+    least = beyond * beyond * (1.0 - 1e-15)
     for i in range(low, high):
+        if not (least <= square[i - low] <= limit):
+            continue
         far = math.sqrt(square[i - low])
         if far > beyond and far <= radius and _passes(queries, q, items, i):
             due = items.clock[i] + queries.size[q]
@@ -226,9 +226,13 @@ def _wider(
 
 
 @leaf
-def _stretch(queries: Queries, q: int, items: Items, radius: float, a: int, end: int) -> int:
+def _stretch(queries: Queries, q: int, items: Items, boxes: Boxes, radius: float, a: int, end: int) -> int:
     """Where the stretch of items that begins at `a` ends: with its block, or when the window has moved by a step."""
-    b = min(end, a + BLOCK - (a - items.fresh) % BLOCK)
+    b = end
+    for block in range(len(boxes.leaves)):
+        if boxes.start[block] > a:
+            b = min(b, boxes.start[block])
+            break
     if queries.method[q] == RA or queries.counted[q]:
         return b
     if radius == math.inf:  # keep it short: after it there may be a radius
@@ -238,16 +242,19 @@ def _stretch(queries: Queries, q: int, items: Items, radius: float, a: int, end:
 
 @leaf
 def _match(
-    queries: Queries, q: int, items: Items, blocks: Blocks, radius: float, a: int, b: int, work: Scratch
+    queries: Queries, q: int, items: Items, boxes: Boxes, radius: float, a: int, b: int, work: Scratch
 ) -> int:
     """The items of a stretch that are within the radius: work.near, work.dist, in stream order; how many."""
-    if b - a >= _LEAST_FOR_GRID and radius < math.inf:
-        block = (a - items.fresh) // BLOCK
-        found = within(blocks, block, queries.point, q, radius, a, b, work.near, work.dist, work.gaps, work.walk)
+    if radius < math.inf and 4 * (b - a) >= min(BLOCK, len(items.number) - items.fresh):
+        found = within(boxes, queries.point, q, radius, a, b, work.near, work.dist, work.gaps)
+        sort_by_item(work.near, work.dist, found)
     else:
         squares(items.place, queries.point, q, a, b, work.square)
         found = 0
+        limit = square_limit(radius)
         for i in range(a, b):
+            if not work.square[i - a] <= limit:
+                continue
             far = math.sqrt(work.square[i - a])
             if far <= radius:
                 work.near[found] = i
@@ -388,7 +395,7 @@ def _follow(
     queries: Queries,
     q: int,
     items: Items,
-    blocks: Blocks,
+    boxes: Boxes,
     stock: Stock,
     band: Band,
     count: int,
@@ -409,12 +416,12 @@ def _follow(
     end = max(a, _index(items.number, queries.stop[q]))
     filters = queries.method[q] != RA and not queries.counted[q]
     while True:
-        b = _stretch(queries, q, items, radius, a, end) if a < end else end
+        b = _stretch(queries, q, items, boxes, radius, a, end) if a < end else end
         bound = queries.bound[q] if b == end else items.clock[b - 1] + items.rows
         if radius < math.inf and not outlives(band, count, queries.need[q], bound):
             count = _all_in(queries, q, items, a, band, count, radius, work)
             radius = math.inf
-        found = _match(queries, q, items, blocks, radius, a, b, work) if a < b else 0
+        found = _match(queries, q, items, boxes, radius, a, b, work) if a < b else 0
         count, used = _go(queries, q, items, found, bound, band, count, stock, log, used, never, work)
         if b > 0 and filters:
             recent = max(_index_after(items.clock, items.clock[b - 1] - queries.recent[q], 0, b), b - MOST_RECENT)
@@ -431,30 +438,28 @@ def _follow(
 
 
 @kernel
-def _scratch(items: Items, blocks: Blocks, most: int) -> Scratch:
+def _scratch(items: Items, most: int) -> Scratch:
     n = len(items.number)
-    g = blocks.low.shape[1]
     return Scratch(
-        np.empty(n + 1, np.int64),
-        np.empty(n + 1, np.float64),
-        np.empty(n + 1, np.float64),
+        np.empty(n + LEAF, np.int64),
+        np.empty(n + LEAF, np.float64),
+        np.empty(n + LEAF, np.float64),
         np.empty(most, np.int64),
         np.empty(most, items.clock.dtype),
         np.empty(most, np.float64),
-        np.zeros((g, blocks.side), np.float64),
-        np.zeros((3, g), np.int64),
+        np.empty(LEAVES, np.float64),
     )
 
 
 @kernel
-def run(queries: Queries, stock: Stock, items: Items, blocks: Blocks, never: Any) -> tuple[Stock, Log, int, int, Array, Array]:
+def run(queries: Queries, stock: Stock, items: Items, boxes: Boxes, never: Any) -> tuple[Stock, Log, int, int, Array, Array]:
     """One batch for a group of queries.
 
     Returns the stock after it (stock's radius, limit and seen are changed in place), the log and how much of it is used, the number of the
     oldest item that must stay in the buffer, for each query until when its guards hold, and whether it changed.
     """
     total, n = len(queries.k), len(items.number)
-    work = _scratch(items, blocks, max(1, queries.target.max(), queries.need.max(), queries.k.max()) if total else 1)
+    work = _scratch(items, max(1, queries.target.max(), queries.need.max(), queries.k.max()) if total else 1)
     first = np.zeros(total + 1, np.int64)
     until = np.full(total, never)
     changed = np.zeros(total, np.bool_)
@@ -476,7 +481,7 @@ def run(queries: Queries, stock: Stock, items: Items, blocks: Blocks, never: Any
             band.number[place] = stock.number[begin + place]
             band.due[place] = stock.due[begin + place]
         radius, limit, seen, rows = stock.radius[q], stock.limit[q], stock.seen[q], used
-        count, used = _follow(queries, q, items, blocks, stock, band, held, log, used, never, work, oldest)
+        count, used = _follow(queries, q, items, boxes, stock, band, held, log, used, never, work, oldest)
         if filled + count > len(out.dist):
             out = wider_band(out, filled, 2 * (filled + count))
         same = count == held and used == rows and radius == stock.radius[q] and limit == stock.limit[q] and seen == stock.seen[q]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
+from anabranch.kernels.jit import kernel, leaf
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ class Layout(NamedTuple):
     rectangles: Array  # float64[:, 4]: low x, low y, high x, high y
 
 
-@kernel
+@leaf
 def step_of(value, low, per_unit, count):  # type: ignore[no-untyped-def]
     """The column (or row) of a value; what lies beyond belongs to the nearest. Monotone in `value`."""
     place = (value - low) * per_unit
@@ -49,7 +49,7 @@ def step_of(value, low, per_unit, count):  # type: ignore[no-untyped-def]
     return np.int64(place)
 
 
-@kernel
+@leaf
 def log_step(value):  # type: ignore[no-untyped-def]
     """The step of a value on a scale of STEPS steps for each factor of two, in both directions from 0. Monotone.
 
@@ -62,36 +62,36 @@ def log_step(value):  # type: ignore[no-untyped-def]
     return step if value > 0.0 else -step
 
 
-@kernel
+@leaf
 def _log_zone(column, row, zones):  # type: ignore[no-untyped-def]
     return np.int64(((column * 73856093) ^ (row * 19349663)) & 0x7FFFFFFF) % zones
 
 
-@kernel
+@leaf
 def _beside(low, high, value):  # type: ignore[no-untyped-def]
     """How far a value lies outside [low, high]."""
     return max(low - value, 0.0, value - high)
 
 
-@kernel
-def rectangle_distance(rectangle, x, y):  # type: ignore[no-untyped-def]
-    dx = _beside(rectangle[0], rectangle[2], x)
-    dy = _beside(rectangle[1], rectangle[3], y)
+@leaf
+def rectangle_distance(rectangles, place, x, y):  # type: ignore[no-untyped-def]
+    dx = _beside(rectangles[place, 0], rectangles[place, 2], x)
+    dy = _beside(rectangles[place, 1], rectangles[place, 3], y)
     return math.sqrt(dx * dx + dy * dy)
 
 
-@kernel
+@leaf
 def nearest_rectangle(rectangles, x, y):  # type: ignore[no-untyped-def]
     """The first rectangle that contains the point, else the first of the nearest."""
     best, least = 0, math.inf
     for place in range(len(rectangles)):
-        distance = rectangle_distance(rectangles[place], x, y)
+        distance = rectangle_distance(rectangles, place, x, y)
         if distance < least:
             best, least = place, distance
     return best
 
 
-@kernel
+@leaf
 def zone_of(layout, x, y):  # type: ignore[no-untyped-def]
     if layout.zones == 1:
         return np.int64(0)
@@ -148,10 +148,10 @@ def _mark_rectangles(layout, low_x, high_x, low_y, high_y, marks):  # type: igno
         return
     least = math.inf
     for place in range(len(layout.rectangles)):
-        least = min(least, rectangle_distance(layout.rectangles[place], x, y))
+        least = min(least, rectangle_distance(layout.rectangles, place, x, y))
     reach = (least + 2 * half) * (1 + 1e-9) + 1e-9 * (abs(x) + abs(y))
     for place in range(len(layout.rectangles)):
-        if rectangle_distance(layout.rectangles[place], x, y) <= reach:
+        if rectangle_distance(layout.rectangles, place, x, y) <= reach:
             marks[place % layout.zones] = 1
 
 

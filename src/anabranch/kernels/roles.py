@@ -16,8 +16,7 @@ NOISE, CORE, EDGE = 0, 1, 2
 
 @kernel
 def _nearest_core(lists: Lists, point: int, times: Array, reach: float, start: int) -> int:
-    """The nearest core of the window among a point's neighbours, at equal distance the earliest; -1 if there
-    is none.
+    """The nearest core among a point's neighbours in the window, the earliest of equals; -1 if none.
 
     Lists are in that order; newcomers in the box are younger than all of the list, and in order of arrival.
     """
@@ -45,8 +44,7 @@ def roles_in(
     lists: Lists, times: Array, cell_of: Array, leader: Array, reach: float, start: int, stop: int,
     clusters: Array, roles: Array,
 ) -> int:  # fmt: skip
-    """Fills clusters (int32[stop - start], 0 for noise) and roles (uint8[stop - start]); returns the number
-    of clusters.
+    """Fills clusters (int32[points], 0 for noise) and roles (uint8[points]); returns how many clusters.
 
     Clusters are numbered from 1 by their earliest member; the leader of a cell stands for its cluster. The
     list of a point that is not core holds all its neighbours in the window, as they are fewer than `count`.
@@ -94,8 +92,7 @@ def by_cluster(clusters: Array, count: int) -> Array:
 def summarise(
     points: Array, start: int, clusters: Array, roles: Array, count: int
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """(cores, edges, centre, low, high) of each cluster: int64[count], int64[count], three times
-    float64[count, axes].
+    """(cores, edges, centre, low, high) of each cluster: int64[count] twice, then float64[count, axes].
 
     The centre is the mean of all members, summed in order of arrival.
     """

@@ -98,7 +98,7 @@ class Streams(NamedTuple):
     """
 
     layout: Array
-    count: Array
+    passed: Array
     edge: Array
     edge_float: Array
     edge_row: Array
@@ -191,7 +191,7 @@ def cut(
     l_first, operation, _, offset, _, l_masks, _, met = layouts
     s_number, s_time, _, s_items, s_layout, s_at, s_words = source
     h_items, h_words, h_at, h_layout = held.items, held.words, held.at, held.layout
-    count, edge, edge_float, edge_row = streams.count, streams.edge, streams.edge_float, streams.edge_row
+    count, edge, edge_float, edge_row = streams.passed, streams.edge, streams.edge_float, streams.edge_row
     rows = np.int64(0)
     filled = np.int64(0)
     for place in range(len(slots)):
@@ -246,7 +246,7 @@ def _close(slot: Any, held: Any, layouts: Any, out: Any, row: Any, filled: Any) 
 @kernel
 def _open(slot: Any, number: Any, time: Any, layouts: Any, shapes: Any, streams: Any, held: Any) -> None:
     """Begins a slice with an item, and finds the next edge of any window on its derived stream."""
-    layout, position = streams.layout[slot], streams.count[slot]
+    layout, position = streams.layout[slot], streams.passed[slot]
     held.number[slot] = number
     held.time[slot] = time
     held.position[slot] = position

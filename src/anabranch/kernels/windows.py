@@ -148,7 +148,7 @@ def compose(
     for place in range(len(due)):
         shape, real = _described(shapes, due[place])
         slot = shapes.stream[due[place]]
-        layout, count = streams.layout[slot], streams.count[slot]
+        layout, count = streams.layout[slot], streams.passed[slot]
         open_time, open_position = held.time[slot], held.position[slot]
         tail = np.int64(_OPEN if held.items[slot] > 0 else _END)
         k = shapes.next[due[place]]

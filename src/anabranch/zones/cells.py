@@ -45,7 +45,7 @@ class Cells:
 
     @property
     def count(self) -> int:
-        return self.resolution**self.dimensions
+        return int(self.resolution**self.dimensions)
 
     @property
     def low(self) -> Array:

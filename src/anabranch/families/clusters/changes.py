@@ -63,9 +63,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class _Kin:
-    """Who is related to whom. Clusters of the window before are places in `olds`, those of this window count
-    from 0.
-    """
+    """Who is related to whom. Clusters before are places in `olds`, those of this window count from 0."""
 
     olds: Array  # numbers of the clusters before, ascending
     numbers: Array  # number of each cluster of this window

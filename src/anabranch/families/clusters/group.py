@@ -1,5 +1,4 @@
-"""A group of queries that share: the same coordinates of the same items, whatever their ranges, counts and
-windows.
+"""A group of queries that share the same coordinates of the same items, whatever else they ask.
 
 In: items, queries that begin and end, the progress of time. Out: the rows of windows that became complete.
 Never: a window that holds a point newer than its end; points enter the structure only up to the next window
@@ -48,6 +47,7 @@ class Group:
         self._by_rows: list[Ending] = []
         self._by_time: list[Ending] = []
         self._look_again = 0
+        self._asked = False  # whether the structure knows what the queries of now ask for
         self.learn(origin)
 
     def learn(self, origin: Time | None) -> None:
@@ -66,7 +66,7 @@ class Group:
             self.structure = Structure(len(self.points.by), self.points.stop)
         self.queries[query.number] = query
         self._plan(query)
-        self._ask()
+        self._asked = False
 
     def cease(self, number: int, until: Time | None) -> None:
         """A query ends; its windows that are complete at `until` still come out."""
@@ -80,8 +80,7 @@ class Group:
         del self.queries[number]
         self.past.pop(number, None)
         self.changed.discard(number)
-        if self.queries:
-            self._ask()
+        self._asked = False
 
     def restore(self, queries: list[Standing], past: dict[int, Past]) -> None:
         """Builds what is not stored, the structure and the meta query, from points and queries."""
@@ -89,10 +88,8 @@ class Group:
         for query in queries:
             self.queries[query.number] = query
             self._plan(query)
-        self._ask()
         self.entered = min(self.needed(), self.points.stop)
         self.structure = Structure(len(self.points.by), self.entered)
-        self._ask()
         self._enter(self.points.stop)
 
     def needed(self) -> int:
@@ -100,9 +97,6 @@ class Group:
         begun = [q for q in self.queries.values() if q.spec.window.by_rows or self.origin is not None]
         starts = [self._position(query, query.edges(self.origin)[0]) for query in begun]
         return min(starts, default=self.points.stop)
-
-    def _ask(self) -> None:
-        self.structure.ask(_pattern(query) for query in self.queries.values())
 
     def _plan(self, query: Standing) -> None:
         """Notes when the next window of a query ends."""
@@ -153,9 +147,7 @@ class Group:
         return answers.packets(self.points)
 
     def _next_due(self) -> int | None:
-        """The position before which points may enter until a window is complete; None if none is with these
-        points.
-        """
+        """The position up to which points may enter until a window is complete; None if no window is."""
         due = None
         self._clean(self._by_rows)
         self._clean(self._by_time)
@@ -176,9 +168,7 @@ class Group:
         return query is not None and query.index == ending[2]
 
     def _complete(self, position: int, time: Time | None) -> list[Window]:
-        """The windows that are complete with the points before `position` and at this time; others take their
-        place.
-        """
+        """The windows that are complete with the points before `position` and at this time."""
         windows: list[Window] = []
         for endings, limit in ((self._by_rows, position), (self._by_time, time)):
             while limit is not None and endings and endings[0][0] <= limit:
@@ -190,9 +180,7 @@ class Group:
         return windows
 
     def _advance(self, query: Standing, position: int, time: Time | None) -> list[Window]:
-        """The next window of a query, which is complete, unless it holds no points; then the empty ones are
-        left out.
-        """
+        """The next window of a query, which is complete; if it holds no points, goes on past all such."""
         start, end = query.edges(self.origin)
         first = self._position(query, start)
         if first < position:
@@ -209,6 +197,9 @@ class Group:
 
     def _enter(self, stop: int) -> None:
         """Points before `stop` enter the structure, but for those that no window will hold."""
+        if not self._asked:
+            self.structure.ask(_pattern(query) for query in self.queries.values())
+            self._asked = True
         while self.entered < stop:
             if self.entered >= self._look_again:
                 self._look_again = self.entered + _LOOK_AGAIN

@@ -23,9 +23,7 @@ _ID, _TIME, _AXIS = "id", "time", "axis"
 
 
 class Points:
-    """Positions begin..stop of the group's sequence. Rows have the columns id, time (if the stream has one),
-    axis 0, 1, ...
-    """
+    """Positions begin..stop of a group. Columns: id, time (if the stream has one), axis 0, axis 1, ..."""
 
     def __init__(self, stream: Stream, by: Sequence[str], condition: Term) -> None:
         self.stream, self.by, self.condition = stream, tuple(by), condition

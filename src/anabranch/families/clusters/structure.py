@@ -30,9 +30,7 @@ Pattern = tuple[float, int]  # range, count
 
 @dataclass(frozen=True)
 class Found:
-    """The clusters of one window: for each of its points the cluster, numbered from 1 by the earliest member,
-    and the role.
-    """
+    """The cluster and the role of each point of one window; clusters count from 1 by earliest member."""
 
     start: int  # position of the window's first point
     clusters: Array  # int32[points], 0 for noise

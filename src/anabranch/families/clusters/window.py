@@ -1,5 +1,4 @@
-"""Windows of a standing query: which comes next, when it is complete, where it lies among the points of its
-group.
+"""Windows of a standing query: which comes next, when it is complete, where it lies among the points.
 
 In: a query's window, the positions and times of points. Out: edges of windows, in rows or in time. Never: a
 look at coordinates.
@@ -27,9 +26,7 @@ UNKNOWN = -1
 
 
 def exact(window: Window, stream: Stream) -> Window:
-    """The window in the numbers of its axis: rows, microseconds and whole lengths of integer time are
-    integers.
-    """
+    """The window in the numbers of its axis: integers for rows, microseconds, whole units of integer time."""
     size, step = float(window.size), float(window.step)
     if window.by_rows or (stream.time_type is ColumnType.INT and size.is_integer() and step.is_integer()):
         return Window(window.unit, int(window.size), int(window.step), window.at_end)
@@ -68,9 +65,7 @@ class Standing:
             self.index = max(self.index, 0)
 
     def begin(self, origin: Time) -> None:
-        """Finds the first window that begins after the query's activation, once the stream's first item is
-        known.
-        """
+        """Finds the first window after the query's activation, once the stream's first item is known."""
         if self.index == UNKNOWN:
             assert self.since is not None
             self.index = 0

@@ -37,7 +37,7 @@ from anabranch.zones.state import State
 CLOCK, MEMBERS, LAYOUTS, STREAMS = "clock", "members", "layouts", "streams/"
 PER_CHUNK = 256
 
-_STORED = ("id", "key", "count", "number", "time", "position", "items", "held")
+_STORED = ("id", "key", "passed", "number", "time", "position", "items", "held")
 _OPEN = ("number", "time", "position", "items", "layout", "at")
 
 
@@ -138,7 +138,7 @@ class Composer:
         shape = Shape.of(asked.spec.window, self.stream)
         low = 0
         if shape.axis == ROW:
-            asked.base = int(self.derived.streams["count"][asked.stream]) + incoming.before(
+            asked.base = int(self.derived.streams["passed"][asked.stream]) + incoming.before(
                 asked.stream, query.start
             )
         self._shaped(query, asked, shape)
@@ -169,7 +169,7 @@ class Composer:
     def _limit(self, end: queries.Ceased, incoming: Incoming) -> None:
         """A query that ends gets the windows that are full at that moment and no others."""
         asked = self.asked[end.number]
-        position = int(self.derived.streams["count"][asked.stream]) + incoming.before(asked.stream, end.stop)
+        position = int(self.derived.streams["passed"][asked.stream]) + incoming.before(asked.stream, end.stop)
         high = 0
         if self.derived.shapes["axis"][asked.shape] == ROW or (
             end.until is not None and self.derived.origin is not None
@@ -196,10 +196,14 @@ class Composer:
         """The slices of a batch, sorted by their first items."""
         if not partials:
             return Incoming(np.empty(0, np.int64), empty_rows(0, 0, self.time_type))
-        keys, layouts, words = [], [], []
+        slots, layouts, words = [], [], []
         for packet in partials:
+            keys, codes = packet.column("stream").dictionary, packet.column("stream").indices
+            # a packet for several zones keeps its dictionary when it is dealt out
+            own = np.array([self.derived.slot_of.get(key, -1) for key in keys.to_pylist()], np.int64)
+            slots.append(own[codes.to_numpy()])
+            assert slots[-1].min() >= 0, "slices of a derived stream that no query of this zone asks for"
             local = np.array(self.derived.book.understood(packet.facts["layouts"]), np.int64)
-            keys.append(packet.column("stream").to_numpy())
             layouts.append(local[packet.column("layout").to_numpy()])
             words.append(packet.column("words").flatten().to_numpy())
         number, time, items = (
@@ -208,12 +212,12 @@ class Composer:
         )
         layout = np.concatenate(layouts)
         width = self.derived.book.arrays.width[layout]
-        used, place = np.unique(np.concatenate(keys), return_inverse=True)
-        slots = np.array([self.derived.slot_of[key] for key in used.tolist()], np.int64)[place]
-        order = np.argsort(number, kind="stable")
-        at = np.cumsum(width) - width
-        parts = (number, time, np.zeros(len(number), np.int64), items, layout, at)
-        return Incoming(slots[order], Rows(*(part[order] for part in parts), np.concatenate(words)))
+        parts = [number, time, np.zeros(len(number), np.int64), items, layout, np.cumsum(width) - width]
+        owners = np.concatenate(slots)
+        if (number[1:] < number[:-1]).any():
+            order = np.argsort(number, kind="stable")
+            parts, owners = [part[order] for part in parts], owners[order]
+        return Incoming(owners, Rows(*parts, np.concatenate(words)))
 
     def _take_in(self, incoming: Incoming) -> None:
         """Adds the slices of a batch to the open ones, and moves those that are closed to the arena."""
@@ -236,15 +240,15 @@ class Composer:
             owners,
         )
         if rows:
-            closed = Rows(*(part[:rows] for part in out[:-1]), out.words[:words])
+            closed = Rows._make([*(part[:rows] for part in out[:-1]), out.words[:words]])
             self.arena.append(owners[:rows], self.derived.streams["id"][owners[:rows]], closed)
-        self._touched.update(np.unique(slots // PER_CHUNK).tolist())
+        self._touched.update((np.flatnonzero(np.bincount(slots)) // PER_CHUNK).tolist())
 
     def _held(self) -> Rows:
         """The open slices, by the slot of their derived stream."""
         streams = self.derived.streams
         named = [streams["held" if name == "layout" else name] for name in _OPEN]
-        return Rows(*named, self.words)
+        return Rows._make([*named, self.words])
 
     def _fit(self) -> None:
         """Brings the open slices into the layouts that their derived streams have now."""
@@ -281,7 +285,7 @@ class Composer:
         return self.answers.rows(composed, shapes, self.derived.book.arrays)
 
     def _composed(self, due: Array, ended: bool) -> windows.Composed:
-        last = self.time_type.type(self.last if self.last is not None else 0)
+        last = np.asarray(self.last if self.last is not None else 0, self.time_type)[()]
         given = (
             due,
             last,
@@ -394,7 +398,7 @@ class Composer:
         self._shaped(query, asked, shape)
         if shape.axis != ROW:
             self.answers.queries["low"][asked.slot] = self._first_window(asked.shape, query.since)
-        last, count = self._moment(asked.shape, self.last), self.derived.streams["count"][slot]
+        last, count = self._moment(asked.shape, self.last), self.derived.streams["passed"][slot]
         if shape.axis == ROW or self.last is not None:
             self.derived.shapes["next"][asked.shape] = windows.first_open(
                 self.derived.shape_arrays(), asked.shape, last, count
@@ -415,4 +419,4 @@ def _get_json(state: State, key: str) -> Any:
 
 def _room(count: int, words: int) -> windows.Composed:
     integers = [np.empty(count, np.int64) for _ in range(5)]
-    return windows.Composed(*integers, np.empty(words, np.int64))
+    return windows.Composed._make([*integers, np.empty(words, np.int64)])

@@ -69,7 +69,7 @@ class DerivedStreams:
             by_rows=(integer, 0),
             layout=(integer, self.book.lifted(())),
             raw=(integer, 0),  # the layout of its items as they come
-            count=(integer, 0),
+            passed=(integer, 0),
             edge=(integer, _LEAST),
             edge_float=(real, -np.inf),
             edge_row=(integer, _LEAST),
@@ -199,7 +199,7 @@ class DerivedStreams:
 
     def shape_arrays(self) -> slices.Shapes:
         own = [self.shapes[name] for name in slices.Shapes._fields if name not in ("first", "listed")]
-        return slices.Shapes(*own, *self._lists())
+        return slices.Shapes._make([*own, *self._lists()])
 
     def _lists(self) -> tuple[Array, Array]:
         """CSR derived stream -> shapes."""

@@ -93,9 +93,9 @@ class LayoutBook:
             first.append(len(operations))
             widths.append(offset + masks[-1])
         integers = [np.array(part, np.int64) for part in (first, operations, columns, offsets, widths, masks)]
-        raw = np.array([is_raw for is_raw, _ in self.entries])[:, None]
-        met = where[np.arange(len(raw))[:, None], np.where(raw, slices.RAW, integers[1]), integers[2]]
-        return slices.Layouts(*integers, where, met)
+        are_raw = np.array([is_raw for is_raw, _ in self.entries])[:, None]
+        met = where[np.arange(len(are_raw))[:, None], np.where(are_raw, slices.RAW, integers[1]), integers[2]]
+        return slices.Layouts._make([*integers, where, met])
 
     # on their way to another stage, and in the state
 

@@ -6,7 +6,7 @@ slice is aggregated here, so that few rows travel. Where it has windows in rows,
 are positions in the derived stream, and only `compose` sees all of it. Sums are exact in parts
 (kernels/sums.py), so it does not matter for the results which zone looked at which items.
 
-    PARTIAL rows: stream (its key), number and time of the first item, items, layout, words
+    PARTIAL rows: stream (its key, as a dictionary), number and time of the first item, items, layout, words
             facts: layouts, what the numbers in `layout` mean
 """
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from anabranch.families.filters.derived import DerivedStreams, Shape
 from anabranch.families.filters.slices import empty_rows
+from anabranch.families.filters.slots import used_only
 from anabranch.families.filters.spec import Aggregate
 from anabranch.kernels.fanout import owners_of
 from anabranch.kernels.slices import ROW, Rows, cut, flush, pick_raw
@@ -141,7 +142,7 @@ class Lifting:
         owners = np.empty(len(picks), np.int64)
         rows, words = cut(slots, picks, source, layouts, self.derived.shape_arrays(), streams, held, out, owners)
         rows, words = flush(self.derived.streams.live, layouts, held, out, rows, words, owners)
-        return owners[:rows], Rows(*(part[:rows] for part in out[:-1]), out.words[:words])
+        return owners[:rows], Rows._make([*(part[:rows] for part in out[:-1]), out.words[:words]])
 
     def _raw(self, slots: Array, picks: Array, source: Rows) -> tuple[Array, Rows]:
         """(derived stream, item): the picks of these derived streams, with the columns that each needs."""
@@ -152,38 +153,42 @@ class Lifting:
         words = np.empty(int(widths.sum()), np.int64)
         pick_raw(picks, source, layouts, layout, at, words)
         picked = [part[picks] for part in (source.number, source.time, source.position, source.items)]
-        return slots, Rows(*picked, layout, at, words)
+        return slots, Rows._make([*picked, layout, at, words])
 
     def _packets(self, parts: list[tuple[Array, Rows]]) -> list[Packet]:
         """Slices, dealt out to the zones of their derived streams."""
-        table = pa.concat_batches([self._table(slots, rows) for slots, rows in parts])
-        zones = table.column("stream").to_numpy() % self.zones
-        used = np.unique(table.column("layout").to_numpy())
-        facts = {"layouts": self.derived.book.described(used.tolist())}
-        local = pa.array(np.searchsorted(used, table.column("layout").to_numpy()).astype(np.int32))
-        table = table.set_column(table.schema.get_field_index("layout"), "layout", local)
-        out = []
-        for zone in np.unique(zones).tolist():
-            own = (
-                table
-                if len(zones) == np.count_nonzero(zones == zone)
-                else table.filter(pa.array(zones == zone))
-            )
-            out.append(Packet(self.place, zone, Kind.PARTIAL, own, facts))
-        return out
-
-    def _table(self, slots: Array, rows: Rows) -> pa.RecordBatch:
+        slots, rows = parts[0] if len(parts) == 1 else _joined(parts)
+        layouts = np.flatnonzero(np.bincount(rows.layout))
+        local = np.zeros(len(self.derived.book.entries), np.int32)
+        local[layouts] = np.arange(len(layouts), dtype=np.int32)
         offsets = pa.array(np.r_[rows.at, len(rows.words)].astype(np.int32))
-        return pa.record_batch(
+        keys, codes = used_only(slots, self.derived.streams["key"])
+        table = pa.record_batch(
             {
-                "stream": pa.array(self.derived.streams["key"][slots]),
+                "stream": pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(keys)),
                 "number": pa.array(rows.number),
                 "time": pa.array(rows.time),
                 "items": pa.array(rows.items),
-                "layout": pa.array(rows.layout),
+                "layout": pa.array(local[rows.layout]),
                 "words": pa.ListArray.from_arrays(offsets, pa.array(rows.words)),
             }
         )
+        facts = {"layouts": self.derived.book.described(layouts.tolist())}
+        zones = (keys % self.zones)[codes]
+        out = []
+        for zone in np.flatnonzero(np.bincount(keys % self.zones)).tolist():
+            own = zones == zone
+            dealt = table if own.all() else table.filter(pa.array(own))
+            out.append(Packet(self.place, zone, Kind.PARTIAL, dealt, facts))
+        return out
+
+
+def _joined(parts: list[tuple[Array, Rows]]) -> tuple[Array, Rows]:
+    """Rows of several parts as one."""
+    base = np.cumsum([0, *(len(rows.words) for _, rows in parts)])
+    at = np.concatenate([rows.at + before for (_, rows), before in zip(parts, base[:-1], strict=True)])
+    columns = [np.concatenate(column) for column in zip(*(rows for _, rows in parts), strict=True)]
+    return np.concatenate([slots for slots, _ in parts]), Rows(*columns)._replace(at=at)
 
 
 def _words_of(column: pa.Array) -> tuple[Array, Array]:

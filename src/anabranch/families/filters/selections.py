@@ -14,6 +14,7 @@ import pyarrow as pa
 from anabranch.families.filters.spec import Select
 from anabranch.kernels.fanout import fan_out
 from anabranch.model.stream import NUMBER, Stream
+from anabranch.families.filters.slots import used_only
 from anabranch.zones.columns import Array
 
 SUBSCRIPTIONS = "subscriptions"
@@ -29,7 +30,7 @@ class Selections:
         self._codes: dict[int, int] = {}  # number of the query -> code
         self._by_node: dict[int, dict[int, None]] = {}  # node -> codes, in order of activation
         self._columns: Counter[str] = Counter()
-        self._lists: tuple[Array, Array, pa.Array] | None = None
+        self._lists: tuple[Array, Array, Array] | None = None
 
     def add(self, number: int, name: str, spec: Select, node: int) -> None:
         if self._free:
@@ -66,11 +67,12 @@ class Selections:
         rows = items.select(wanted)
         if len(kept) < items.num_rows:
             rows = rows.take(pa.array(kept))
-        lists = pa.ListArray.from_arrays(pa.array(list_offsets), _named(codes, names))
+        used, local = used_only(codes, names)
+        lists = pa.ListArray.from_arrays(pa.array(list_offsets), pa.DictionaryArray.from_arrays(pa.array(local), pa.array(used, pa.string())))
         columns = [rows.column(0), lists, *rows.columns[1:]]
         return pa.record_batch(columns, names=[NUMBER, SUBSCRIPTIONS, *wanted[1:]])
 
-    def _node_users(self, least: int) -> tuple[Array, Array, pa.Array]:
+    def _node_users(self, least: int) -> tuple[Array, Array, Array]:
         """CSR node -> codes, for at least the first `least` nodes, and the names; kept until a query begins
         or ends.
         """
@@ -80,17 +82,5 @@ class Selections:
             for node, users in self._by_node.items():
                 counts[node + 1] = len(users)
             codes = [code for node in sorted(self._by_node) for code in self._by_node[node]]
-            self._lists = (np.cumsum(counts), np.array(codes, np.int32), pa.array(self._names, pa.string()))
+            self._lists = (np.cumsum(counts), np.array(codes, np.int32), np.array(self._names, object))
         return self._lists
-
-
-def _named(codes: Array, names: pa.Array) -> pa.DictionaryArray:
-    """The codes as names, with a dictionary of only those that occur: a packet carries its dictionary with
-    it.
-    """
-    seen = np.zeros(len(names), bool)
-    seen[codes] = True
-    used = np.flatnonzero(seen)
-    place = np.empty(len(names), np.int32)
-    place[used] = np.arange(len(used), dtype=np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(place[codes]), names.take(pa.array(used)))

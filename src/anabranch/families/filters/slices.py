@@ -26,7 +26,7 @@ _NAMES = ("number", "time", "position", "items", "layout")
 def empty_rows(count: int, words: int, time: np.dtype) -> Rows:
     """Room for slices."""
     integers = [np.empty(count, np.int64) for _ in range(5)]
-    return Rows(integers[0], np.empty(count, time), *integers[1:], np.empty(words, np.int64))
+    return Rows._make([integers[0], np.empty(count, time), *integers[1:], np.empty(words, np.int64)])
 
 
 class Arena:
@@ -70,7 +70,7 @@ class Arena:
         if rows > len(self.streams):
             room = max(rows, 2 * len(self.streams), 1024)
             grown = [_grown(part, room, self.used) for part in self.rows[:-1]]
-            self.rows = Rows(*grown, self.rows.words)
+            self.rows = Rows._make([*grown, self.rows.words])
             self.streams = _grown(self.streams, room, self.used)
             self.lists = self.lists._replace(next=_grown(self.lists.next, room, self.used))
         if words > len(self.rows.words):
@@ -113,7 +113,7 @@ class Arena:
         widths = book.arrays.width[old.layout[rows]]
         at = np.cumsum(widths) - widths
         words = np.repeat(old.at[rows] - at, widths) + np.arange(int(widths.sum()))
-        kept = Rows(*(part[rows] for part in old[:-2]), at, old.words[words])
+        kept = Rows._make([*(part[rows] for part in old[:-2]), at, old.words[words]])
         self.used = self.words = self.dead = self._stored = 0
         self.lists.first[:] = -1
         self.lists.last[:] = -1
@@ -125,7 +125,8 @@ class Arena:
             arrays = state.get(key)
             assert arrays is not None
             widths = book.arrays.width[arrays["layout"]]
-            rows = Rows(*(arrays[name] for name in _NAMES), np.cumsum(widths) - widths, arrays["words"])
+            named = [arrays[name] for name in _NAMES]
+            rows = Rows._make([*named, np.cumsum(widths) - widths, arrays["words"]])
             self._add(arrays["stream"], rows)
             self._chunks += 1
         self._stored = self.used

@@ -67,3 +67,13 @@ class Slots:
             self._live = live
         self.size += 1
         return self.size - 1
+
+
+def used_only(codes: Array, values: Array) -> tuple[Array, Array]:
+    """The values that the codes refer to, and the codes among these: a packet carries its dictionary with it."""
+    seen = np.zeros(len(values), bool)
+    seen[codes] = True
+    used = np.flatnonzero(seen)
+    place = np.empty(len(values), np.int32)
+    place[used] = np.arange(len(used), dtype=np.int32)
+    return values[used], place[codes]

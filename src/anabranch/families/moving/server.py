@@ -12,8 +12,8 @@ from anabranch.families.moving.arrays import grown, new_objects, new_queries
 from anabranch.families.moving.conditions import Conditions
 from anabranch.families.moving.names import NameTable
 from anabranch.families.moving.plans import Plan
-from anabranch.kernels.moving_arrays import BLOCK, NEAREST, QUERY_BLOCK, Grid, Server, Space
-from anabranch.kernels.moving_grid import attach_all, forget, unwatch, watch_all
+from anabranch.kernels.moving_arrays import AGED_QUERIES, BLOCK, NEAREST, QUERY_BLOCK, Grid, Server, Space
+from anabranch.kernels.moving_grid import attach_all, forget_one, unwatch_one, watch_all
 from anabranch.kernels.moving_tick import run
 from anabranch.zones.columns import Array
 
@@ -65,8 +65,8 @@ class RegionalServer:
     def remove(self, number: int) -> None:
         place = self.places.pop(number)
         query = self.queries[place]
-        unwatch(query, place, self.grid)
-        forget(self.queries, self.ends[1], place)
+        unwatch_one(self.queries, place, self.grid)
+        forget_one(self.queries, self.ends, AGED_QUERIES, place)
         if query["mode"] == NEAREST:
             self._free_lists.setdefault(int(query["k"]), []).append(int(query["first"]))
         self.queries[place] = new_queries(1)[0]

@@ -17,7 +17,7 @@ from anabranch.families.moving.conditions import Conditions
 from anabranch.families.moving.names import NameTable
 from anabranch.families.moving.plans import Plan
 from anabranch.families.moving.server import RegionalServer
-from anabranch.kernels.moving_arrays import BLOCK, NEAREST, NEVER, QUERY_BLOCK, Space
+from anabranch.kernels.moving_arrays import AGED_OBJECTS, AGED_QUERIES, BLOCK, NEAREST, NEVER, QUERY_BLOCK, Space
 from anabranch.kernels.moving_grid import remember_all
 from anabranch.zones.columns import Array
 from anabranch.zones.state import State
@@ -55,8 +55,8 @@ def load(state: State, space: Space, plans: dict[int, Plan]) -> RegionalServer:
     for key in state.keys(LOCALS):
         _load_queries(state, key, server, plans)
     server.make_grid()
-    remember_all(server.objects, server.ends[0], _by_age(server.objects, "present"))
-    remember_all(server.queries, server.ends[1], _by_age(server.queries, "known"))
+    remember_all(server.objects, server.ends, AGED_OBJECTS, _by_age(server.objects, "present"))
+    remember_all(server.queries, server.ends, AGED_QUERIES, _by_age(server.queries, "known"))
     return server
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +19,7 @@ from anabranch.families.nearest.groups import Group, Part
 from anabranch.families.nearest.mail import Mail, Progress
 from anabranch.families.nearest.shelf import Shelf
 from anabranch.families.nearest.space import By
-from anabranch.kernels.grid import Blocks, blocks_of, side_of
+from anabranch.kernels.boxes import Boxes, boxes_of
 from anabranch.kernels.rapf import Items
 from anabranch.model.stream import NUMBER, Stream, Time
 from anabranch.predicates.evaluate import evaluate
@@ -67,7 +68,7 @@ class Batch:
         self.fresh = int(np.searchsorted(self.numbers, known.progress.number))
         self.late = self._late(rows)
         self._places: dict[By, Array] = {}
-        self._blocks: dict[By, Blocks] = {}
+        self._boxes: dict[By, Boxes] = {}
         counted = dict.fromkeys(group.by for group in groups if group.by_rows)
         arrivals = self._arrivals(mail, list(counted)) if counted else None
         self._ordinals = {
@@ -86,7 +87,9 @@ class Batch:
         """All new items, known or not, by number."""
         numbers = [self.numbers[self.fresh :]]
         times = [numbers[0] if self.stream.time is None else self._times()[self.fresh :]]
-        present = {by: [~np.isnan(self.place(by)[:, self.fresh :]).any(axis=0)] for by in counted}
+        present: dict[By, list[Array]] = {
+            by: [np.asarray(~np.isnan(self.place(by)[:, self.fresh :]).any(axis=0))] for by in counted
+        }
         for packet in mail.passed:
             numbers.append(numbers_of(packet.rows))
             times.append(numbers[-1] if self.stream.time is None else times_of(packet.rows, self.stream))
@@ -97,14 +100,14 @@ class Batch:
                     if by in told
                     else pa.array([True] * len(numbers[-1]))
                 )
-                present[by].append(here.to_numpy(zero_copy_only=False))
+                present[by].append(np.asarray(here))
         if len(numbers) == 1:
             return Arrivals(numbers[0], times[0], {by: parts[0] for by, parts in present.items()})
         order = np.argsort(np.concatenate(numbers))
         return Arrivals(
             np.concatenate(numbers)[order],
             np.concatenate(times)[order],
-            {by: np.concatenate(parts)[order] for by, parts in present.items()},
+            {by: np.asarray(np.concatenate(parts)[order]) for by, parts in present.items()},
         )
 
     def _times(self) -> Array:
@@ -116,16 +119,14 @@ class Batch:
     def place(self, by: By) -> Array:
         """The coordinates of the items, float64[d, n]."""
         if by not in self._places:
-            columns = [self.recent.column(name, lambda rows, name=name: floats_of(rows, name)) for name in by]
+            columns = [self.recent.column(name, partial(floats_of, name=name)) for name in by]
             self._places[by] = np.stack(columns).astype(np.float64, copy=False)
         return self._places[by]
 
-    def blocks(self, by: By) -> Blocks:
-        if by not in self._blocks:
-            place = self.place(by)
-            side = side_of(place.shape[1] - self.fresh, len(by))
-            self._blocks[by] = blocks_of(place, self.fresh, side)
-        return self._blocks[by]
+    def boxes(self, by: By) -> Boxes:
+        if by not in self._boxes:
+            self._boxes[by] = boxes_of(self.place(by), self.fresh)
+        return self._boxes[by]
 
     def items(self, group: Group, part: Part) -> Items:
         masks = [self._mask(condition) for condition in part.conditions]

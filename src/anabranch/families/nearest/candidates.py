@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.families.nearest.groups import FOREVER, Group, Part
 from anabranch.kernels import rapf
-from anabranch.kernels.grid import Blocks
+from anabranch.kernels.boxes import Boxes
 from anabranch.kernels.skyband import Log
 from anabranch.zones.columns import Array
 from anabranch.zones.state import Arrays, State
@@ -48,7 +48,7 @@ def move(
     group: Group,
     part: Part,
     items: rapf.Items,
-    blocks: Blocks,
+    boxes: Boxes,
     bound: int | float,
     ending: Ending,
 ) -> Moved:
@@ -56,7 +56,7 @@ def move(
     key = PREFIX + part.key
     stock, realigned = _stock(state.get(key), group, part)
     after, log, used, oldest, until, changed = rapf.run(
-        _queries(group, part, bound, ending), stock, items, blocks, group.never
+        _queries(group, part, bound, ending), stock, items, boxes, group.never
     )
     if realigned or changed.any():
         state.put(key, {"query": part.numbers, **after._asdict()})

@@ -64,7 +64,7 @@ class Ordinals:
 
     def times(self, ordinals: Array) -> Array:
         """The times at which the items with these ordinals, all of them new, arrived."""
-        return self._times[ordinals - self.first]
+        return np.asarray(self._times[ordinals - self.first])
 
     def keep(self, low: int) -> None:
         """Stores the clock for the next batch, in which items with number >= low may still be asked for."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def groups(state: State, stream: Stream) -> list[Group]:
     def build() -> list[Group]:
         out: dict[tuple[By, str], Group] = {}
         for key in keys:
-            for made in state.derived(f"groups {key}", [key], lambda key=key: _parsed(state, stream, key)):
+            for made in state.derived(f"groups {key}", [key], partial(_parsed, state, stream, key)):
                 whole = out.setdefault((made.by, made.unit), Group(made.by, made.unit, made.dtype))
                 whole.parts.extend(made.parts)
         return list(out.values())

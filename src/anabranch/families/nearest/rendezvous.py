@@ -86,11 +86,11 @@ class Rendezvous(Stage):
         moved: dict[int, list[candidates.Moved]] = {}
         low = progress.number
         for place, group in enumerate(here):
-            blocks = batch.blocks(group.by)
+            boxes = batch.boxes(group.by)
             ending = batch.ending(group, ended)
             for part in group.parts:
                 items = batch.items(group, part)
-                change = candidates.move(state, group, part, items, blocks, batch.bound(group), ending)
+                change = candidates.move(state, group, part, items, boxes, batch.bound(group), ending)
                 moved.setdefault(place, []).append(change)
                 low = min(low, change.oldest)
                 if len(change.log.op):

@@ -96,8 +96,12 @@ class Shelf:
         """The rows with these numbers, all of them on the shelf, in this order and as often as they are named."""
         keys = self.keys()
         held = np.concatenate([self.numbers(key) for key in keys])
-        if int(held[-1] - held[0]) + 1 == len(held) and (len(held) == 1 or (np.diff(held) == 1).all()):
-            places = numbers - held[0]
+        least = int(held.min())
+        span = int(held.max()) - least + 1
+        if span <= 16 * len(held):
+            place_of = np.empty(span, np.int64)
+            place_of[held - least] = np.arange(len(held))
+            places = place_of[numbers - least]
         else:
             order = np.argsort(held, kind="stable")
             places = order[np.searchsorted(held, numbers, sorter=order)]

@@ -48,7 +48,7 @@ class Waiting:
         return rows
 
     def size(self, chunk: str) -> int:
-        return self.rows(chunk).num_rows
+        return int(self.rows(chunk).num_rows)
 
     def sent(self, chunk: str) -> Array:
         """Who has what: bool[items, zones]."""

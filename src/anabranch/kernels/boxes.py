@@ -1,0 +1,252 @@
+"""Items in small boxes: what lies within a radius of a point, without a look at most of the rest.
+
+Items come in blocks, in stream order. Each block is halved along its widest dimension until at most LEAF items remain: a leaf, with
+the box that bounds it. A ball is first compared with the boxes of a block, all of them, one dimension after the other, which is a
+loop over neighbouring numbers; then with the items of the few leaves that it touches.
+
+    block of 2048 items, 4 dimensions: 128 leaves; a ball with 8 of the items touches about 15 of them
+
+Gaps between a point and a box are taken a little too small: rounding can add a leaf, never lose one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.kernels.distances import square_limit
+from anabranch.kernels.jit import kernel, leaf
+
+Array = np.ndarray[Any, Any]
+
+#: Items a block, about the paper's recent buffer (table 1).
+BLOCK = 2048
+LEAF = 16
+LEAVES = BLOCK // LEAF
+
+
+class Boxes(NamedTuple):
+    """Blocks of leaves. Items with a missing coordinate are in no leaf; a leaf's unused places are infinitely far."""
+
+    start: Array  # int64[blocks + 1]: the first item of each block
+    leaves: Array  # int64[blocks]
+    low: Array  # float64[blocks, d, LEAVES]: the boxes
+    high: Array  # float64[blocks, d, LEAVES]
+    item: Array  # int64[blocks, LEAVES, LEAF], -1 where unused
+    place: Array  # float64[blocks, LEAVES, d, LEAF]
+
+
+@kernel
+def boxes_of(place: Array, first: int) -> Boxes:
+    """The items from `first` on. place: float64[d, n]."""
+    d, n = place.shape
+    start = _block_starts(first, n)
+    blocks = len(start) - 1
+    boxes = Boxes(
+        start,
+        np.zeros(blocks, np.int64),
+        np.empty((blocks, d, LEAVES), np.float64),
+        np.empty((blocks, d, LEAVES), np.float64),
+        np.full((blocks, LEAVES, LEAF), -1),
+        np.full((blocks, LEAVES, d, LEAF), math.inf),
+    )
+    order = np.empty(BLOCK, np.int64)
+    for block in range(blocks):
+        size = 0
+        for i in range(start[block], start[block + 1]):
+            whole = True
+            for j in range(d):
+                whole = whole and not math.isnan(place[j, i])
+            if whole:
+                order[size] = i
+                size += 1
+        _halve(place, order, size, boxes, block)
+    return boxes
+
+
+@kernel
+def _block_starts(first: int, stop: int) -> Array:
+    """Blocks of equal length, none longer than BLOCK, and the end."""
+    blocks = (stop - first + BLOCK - 1) // BLOCK
+    starts = np.full(blocks + 1, stop)
+    for block in range(blocks):
+        starts[block] = first + block * (stop - first) // blocks
+    return starts
+
+
+@kernel
+def _halve(place: Array, order: Array, size: int, boxes: Boxes, block: int) -> None:
+    """Puts the items order[:size] into the leaves of a block."""
+    d = place.shape[0]
+    stack = np.empty((64, 2), np.int64)
+    depth = 0
+    if size > 0:
+        stack[0, 0], stack[0, 1] = 0, size
+        depth = 1
+    low = np.empty(d, np.float64)
+    high = np.empty(d, np.float64)
+    while depth > 0:
+        depth -= 1
+        a, b = stack[depth, 0], stack[depth, 1]
+        widest = _measure(place, order, a, b, low, high)
+        if b - a <= LEAF:
+            box = boxes.leaves[block]
+            for j in range(d):
+                boxes.low[block, j, box] = low[j]
+                boxes.high[block, j, box] = high[j]
+                for spot in range(b - a):
+                    boxes.place[block, box, j, spot] = place[j, order[a + spot]]
+            for spot in range(b - a):
+                boxes.item[block, box, spot] = order[a + spot]
+            boxes.leaves[block] += 1
+            continue
+        # the left half is whole leaves, so that only a block's last one is not full
+        middle = a + ((b - a) // 2 + LEAF - 1) // LEAF * LEAF
+        _part(place, widest, order, a, b, middle)
+        stack[depth, 0], stack[depth, 1] = middle, b
+        stack[depth + 1, 0], stack[depth + 1, 1] = a, middle
+        depth += 2
+
+
+@kernel
+def _measure(place: Array, item: Array, a: int, b: int, low: Array, high: Array) -> int:
+    """The box of some items, and its widest dimension."""
+    widest = 0
+    width = -1.0
+    for j in range(len(low)):
+        least = math.inf
+        most = -math.inf
+        for spot in range(a, b):
+            value = place[j, item[spot]]
+            least = min(least, value)
+            most = max(most, value)
+        low[j], high[j] = least, most
+        if most - least > width:
+            widest, width = j, most - least
+    return widest
+
+
+@kernel
+def _part(place: Array, j: int, item: Array, a: int, b: int, middle: int) -> None:
+    """Quickselect: the items before `middle` have no greater coordinate j than those from there on."""
+    b -= 1
+    while a < b:
+        pivot = place[j, item[(a + b) // 2]]
+        left, right = a, b
+        while left <= right:
+            while place[j, item[left]] < pivot:
+                left += 1
+            while place[j, item[right]] > pivot:
+                right -= 1
+            if left <= right:
+                item[left], item[right] = item[right], item[left]
+                left += 1
+                right -= 1
+        if middle <= right:
+            b = right
+        elif middle >= left:
+            a = left
+        else:
+            return
+
+
+@leaf
+def within(
+    boxes: Boxes, point: Array, q: int, radius: float, first: int, stop: int, near: Array, dist: Array, gaps: Array
+) -> int:
+    """The items first <= i < stop at distance <= radius from point q: near and dist, block by block in no order; how many.
+
+    point: float64[points, d]; near: int64, dist: float64, room for all of them; gaps: float64[LEAVES].
+    """
+    limit = square_limit(radius)
+    reach = limit * (1.0 + 1e-12)
+    found = 0
+    for block in range(len(boxes.leaves)):
+        if boxes.start[block + 1] <= first or boxes.start[block] >= stop:
+            continue
+        inside = first <= boxes.start[block] and boxes.start[block + 1] <= stop
+        leaves = boxes.leaves[block]
+        _gaps(boxes, block, leaves, point, q, gaps)
+        for box in range(leaves):
+            if gaps[box] <= reach:
+                before = found
+                found = _in_leaf(boxes, block, box, point, q, limit, radius, near, dist, found)
+                if not inside:
+                    found = _between(near, dist, before, found, first, stop)
+    return found
+
+
+@leaf
+def _gaps(boxes: Boxes, block: int, leaves: int, point: Array, q: int, gaps: Array) -> None:
+    """The squared distance of point q from each box of a block."""
+    for box in range(leaves):
+        gaps[box] = 0.0
+    for j in range(point.shape[1]):
+        p = point[q, j]
+        for box in range(leaves):
+            below = boxes.low[block, j, box] - p
+            above = p - boxes.high[block, j, box]
+            gap = below if below > above else above
+            gap = gap if gap > 0.0 else 0.0
+            gaps[box] += gap * gap
+
+
+@leaf
+def _in_leaf(
+    boxes: Boxes,
+    block: int,
+    box: int,
+    point: Array,
+    q: int,
+    limit: float,
+    radius: float,
+    near: Array,
+    dist: Array,
+    found: int,
+) -> int:
+    """Adds the items of a leaf that are within the radius. The square of each is written down first, for all of them at once."""
+    for spot in range(LEAF):
+        dist[found + spot] = 0.0
+    for j in range(point.shape[1]):
+        p = point[q, j]
+        for spot in range(LEAF):
+            gap = boxes.place[block, box, j, spot] - p
+            dist[found + spot] += gap * gap
+    base = found
+    for spot in range(LEAF):
+        total = dist[base + spot]
+        if total <= limit:
+            far = math.sqrt(total)
+            if far <= radius and boxes.item[block, box, spot] >= 0:
+                near[found] = boxes.item[block, box, spot]
+                dist[found] = far
+                found += 1
+    return found
+
+
+@leaf
+def _between(near: Array, dist: Array, before: int, found: int, first: int, stop: int) -> int:
+    """Keeps those of the last found that lie between two items of the stream."""
+    kept = before
+    for place in range(before, found):
+        if first <= near[place] < stop:
+            near[kept] = near[place]
+            dist[kept] = dist[place]
+            kept += 1
+    return kept
+
+
+@leaf
+def sort_by_item(near: Array, dist: Array, found: int) -> None:
+    """Into stream order; for short lists."""
+    for place in range(1, found):
+        item, far = near[place], dist[place]
+        spot = place
+        while spot > 0 and near[spot - 1] > item:
+            near[spot] = near[spot - 1]
+            dist[spot] = dist[spot - 1]
+            spot -= 1
+        near[spot] = item
+        dist[spot] = far
