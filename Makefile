@@ -33,6 +33,8 @@ $(READY): requirements.txt requirements-dev.txt pyproject.toml
 	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true  # in parallel, pip would take one core
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(BIN)/python -m pip check
+	@echo "compiling the kernels, once: about a minute"
+	@$(BIN)/python -c 'from anabranch.kernels.warm import warm; warm()'
 	@touch $@
 
 java: ## make sure that Java 17 or newer is there

@@ -1,4 +1,6 @@
-"""The forest of selections: the same answers as each condition by itself, the same shape in whatever order."""
+"""The forest of selections: the same answers as each condition by itself, the same shape in whatever
+order.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from anabranch.predicates.normal import normal_form
 from anabranch.predicates.terms import TRUE, And, Constant, Difference, Not, Op, Or, Term
 from tests.predicates.generate import CONJUNCTIONS, ROWS, STREAM, batch, terms
 
-SMALL = Stream("small", (Column("a", ColumnType.INT), Column("b", ColumnType.INT), Column("s", ColumnType.STRING)))
+SMALL = Stream(
+    "small", (Column("a", ColumnType.INT), Column("b", ColumnType.INT), Column("s", ColumnType.STRING))
+)
 
 
 def between(column: str, low: Any, high: Any) -> Term:
@@ -43,10 +47,16 @@ def small_terms(draw: st.DrawFn) -> Term:
 
 def small_rows() -> pa.RecordBatch:
     values = [None, *range(0, 13, 2), 1]
-    rows = [(a, b, s) for a in values for b in values for s in (None, "", "j", "k", "ka", "kk", "l", "m", "n")]
+    rows = [
+        (a, b, s) for a in values for b in values for s in (None, "", "j", "k", "ka", "kk", "l", "m", "n")
+    ]
     columns = list(zip(*rows, strict=True))
     return pa.record_batch(
-        [pa.array(columns[0], pa.int64()), pa.array(columns[1], pa.int64()), pa.array(columns[2], pa.string())],
+        [
+            pa.array(columns[0], pa.int64()),
+            pa.array(columns[1], pa.int64()),
+            pa.array(columns[2], pa.string()),
+        ],
         names=["a", "b", "s"],
     )
 
@@ -99,14 +109,22 @@ def test_the_order_of_adding_does_not_matter(conditions: list[Term], random: Any
     for normal in normals:
         forest.add(normal)
     shuffled = random.sample(normals, len(normals))
-    assert _comparable(forest) == _comparable(Forest.build(normals, SMALL)) == _comparable(Forest.build(shuffled, SMALL))
+    assert (
+        _comparable(forest)
+        == _comparable(Forest.build(normals, SMALL))
+        == _comparable(Forest.build(shuffled, SMALL))
+    )
 
 
 def _comparable(forest: Forest) -> set[tuple[str, str, int]]:
     """By what the nodes select: equal selections may be written down in the form that came first."""
     answer = {node: str(rows) for node, rows in found(forest, ITEMS).items()}
     return {
-        (answer[node], "" if forest.parent(node) == ROOT else answer[forest.parent(node)], forest.members(node))
+        (
+            answer[node],
+            "" if forest.parent(node) == ROOT else answer[forest.parent(node)],
+            forest.members(node),
+        )
         for node in forest.nodes
     }
 
@@ -124,7 +142,11 @@ def test_a_parent_is_a_tightest_container(conditions: list[Term]) -> None:
         assert (parent == ROOT) == (not containers)
         if parent != ROOT:
             assert forest.normal(parent) in containers
-            assert not any(implies(other, forest.normal(parent)) for other in containers if other != forest.normal(parent))
+            assert not any(
+                implies(other, forest.normal(parent))
+                for other in containers
+                if other != forest.normal(parent)
+            )
             assert node in forest.children(parent)
 
 
@@ -171,7 +193,12 @@ def number(forest: Forest, term: Term) -> int:
 
 
 def test_a_worked_example() -> None:
-    wide, inner, innermost, text = between("a", 0, 100), between("a", 10, 20), between("a", 12, 15), Constant("s", Op.EQ, "x")
+    wide, inner, innermost, text = (
+        between("a", 0, 100),
+        between("a", 10, 20),
+        between("a", 12, 15),
+        Constant("s", Op.EQ, "x"),
+    )
     forest = Forest.build([normal_form(term, SMALL) for term in (wide, text, inner, innermost, wide)], SMALL)
     assert len(forest) == 4
     assert forest.members(number(forest, wide)) == 2
@@ -237,7 +264,8 @@ def test_many(kind: str) -> None:
     forest = Forest.build(normals, SMALL)
     numbers = rng.integers(-10, 810, 400)
     items = pa.record_batch(
-        [pa.array(numbers), pa.array(numbers), pa.array([f"station-{i:04d}" for i in numbers])], names=["a", "b", "s"]
+        [pa.array(numbers), pa.array(numbers), pa.array([f"station-{i:04d}" for i in numbers])],
+        names=["a", "b", "s"],
     )
     answer = found(forest, items)
     for term, normal in zip(conditions, normals, strict=True):

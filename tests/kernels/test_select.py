@@ -8,7 +8,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.kernels.select import BOTH_FLOAT, GREATEST, INTEGERS, LEFT_FLOAT, MISSING, RIGHT_FLOAT, bucket_of, walk
+from anabranch.kernels.select import (
+    BOTH_FLOAT,
+    GREATEST,
+    INTEGERS,
+    LEFT_FLOAT,
+    MISSING,
+    RIGHT_FLOAT,
+    bucket_of,
+    walk,
+)
 from anabranch.kernels.select_build import Boxes, Extras, build_index, fill_cells, search_tree
 from anabranch.kernels.select_plain import bucket_of_plain, fill_cells_plain, match_plain
 from anabranch.kernels.warm import warm
@@ -56,7 +65,9 @@ def random_extras(rng: np.random.Generator, boxes: Boxes) -> Extras:
         if rng.random() < 0.1:
             left, right = rng.permutation(COLUMNS)[:2]
             kind = rng.choice([INTEGERS, LEFT_FLOAT, RIGHT_FLOAT, BOTH_FLOAT])
-            offset = rng.choice(EXTREMES[1:-1]) if kind == INTEGERS else np.float64(rng.normal()).view(np.int64)
+            offset = (
+                rng.choice(EXTREMES[1:-1]) if kind == INTEGERS else np.float64(rng.normal()).view(np.int64)
+            )
             gaps.append((slot, left, right, kind, rng.integers(1, 7), offset))
             boxes.low[slot, [left, right]] = np.maximum(boxes.low[slot, [left, right]], MISSING + 1)
             boxes.others[slot] = 1
@@ -142,7 +153,10 @@ def test_fill_cells(seed: int, height: int, width: int) -> None:
     rng = np.random.default_rng(seed)
     count = int(rng.integers(0, 20))
     ranges = np.concatenate(
-        [np.sort(rng.integers(0, height, (2, count)), axis=0), np.sort(rng.integers(0, width, (2, count)), axis=0)]
+        [
+            np.sort(rng.integers(0, height, (2, count)), axis=0),
+            np.sort(rng.integers(0, width, (2, count)), axis=0),
+        ]
     )
     slots = np.arange(count, dtype=np.int32)
     for found, expected in zip(

@@ -9,12 +9,20 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.kernels.interval_boxes import NodeBoxes, box_contains, box_contains_plain, contained, next_container
+from anabranch.kernels.interval_boxes import (
+    NodeBoxes,
+    box_contains,
+    box_contains_plain,
+    contained,
+    next_container,
+)
 from anabranch.kernels.select import MISSING
 from anabranch.kernels.select_codes import constants_of, float_codes, text_codes
 from anabranch.kernels.select_plain import float_codes_plain, text_codes_plain
 
-TEXTS = st.lists(st.text(max_size=12) | st.sampled_from(["", "a", "a\0", "longprefix1", "longprefix2", "longpref"]))
+TEXTS = st.lists(
+    st.text(max_size=12) | st.sampled_from(["", "a", "a\0", "longprefix1", "longprefix2", "longpref"])
+)
 
 
 @settings(max_examples=200, deadline=None)
@@ -26,7 +34,9 @@ def test_float_codes(values: list[float]) -> None:
     assert codes.tolist() == float_codes_plain(array).tolist()
     for value, code in zip(values, codes.tolist(), strict=True):
         assert math.isnan(value) == (code == MISSING)
-        assert math.isnan(value) or all((value < v) == (code < c) for v, c in zip(values, codes, strict=True) if v == v)
+        assert math.isnan(value) or all(
+            (value < v) == (code < c) for v, c in zip(values, codes, strict=True) if v == v
+        )
 
 
 @settings(max_examples=300, deadline=None)
@@ -51,7 +61,11 @@ def test_containment_of_boxes(seed: int) -> None:
     boxes = NodeBoxes(low, low + rng.integers(0, 4, low.shape), begin, size)
     order = rng.permutation(12).astype(np.int32)
     for node in range(12):
-        wider = [place for place in range(12) if order[place] != node and box_contains_plain(boxes, order[place], node)]
+        wider = [
+            place
+            for place in range(12)
+            if order[place] != node and box_contains_plain(boxes, order[place], node)
+        ]
         assert next_container(boxes, order, 0, 12, node) == (wider[0] if wider else 12)
         inner = [other for other in order[:9] if other != node and box_contains_plain(boxes, node, other)]
         assert contained(boxes, order, 9, node).tolist() == inner

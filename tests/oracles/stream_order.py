@@ -11,7 +11,8 @@ Row = dict[str, Any]
 
 
 def stream_order(stream: Stream, rows: list[Row]) -> tuple[list[Row], list[Row]]:
-    """(items in stream order, each with its number under '#' and its stored time under '#time'; late items).
+    """(items in stream order, each with its number under '#' and its stored time under '#time'; late
+    items).
     """
     timely, late = [], []
     greatest = None

@@ -109,7 +109,7 @@ def test_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     """The job fails with a clear message, nothing is damaged, and with room it goes on where it stopped."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
     mounted = subprocess.run(mount, capture_output=True)
     if mounted.returncode:
         pytest.skip(f"mount: {mounted.stderr.decode().strip()}")

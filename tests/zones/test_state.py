@@ -1,4 +1,5 @@
-"""State: chunks survive the way through bytes, only what changed is stored, and another version is refused.
+"""State: chunks survive the way through bytes, only what changed is stored, and another version is
+refused.
 """
 
 from __future__ import annotations

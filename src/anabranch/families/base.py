@@ -35,7 +35,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Shown:
-    """A column that a subscriber sees: the column `stored` of the table under the name and type of `column`.
+    """A column that a subscriber sees: the column `stored` of the table under the name and type of
+    `column`.
     """
 
     stored: str
@@ -53,7 +54,8 @@ class Family(ABC):
 
     @abstractmethod
     def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
-        """The table that holds a subscription's results and the columns that its subscriber sees, in order.
+        """The table that holds a subscription's results and the columns that its subscriber sees, in
+        order.
         """
 
     def table(self, name: str) -> Table:

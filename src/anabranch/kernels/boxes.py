@@ -1,8 +1,9 @@
 """Items in small boxes: what lies within a radius of a point, without a look at most of the rest.
 
-Items come in blocks, in stream order. Each block is halved along its widest dimension until at most LEAF items remain: a leaf, with
-the box that bounds it. A ball is first compared with the boxes of a block, all of them, one dimension after the other, which is a
-loop over neighbouring numbers; then with the items of the few leaves that it touches.
+Items come in blocks, in stream order. Each block is halved along its widest dimension until at most LEAF
+items remain: a leaf, with the box that bounds it. A ball is first compared with the boxes of a block, all of
+them, one dimension after the other, which is a loop over neighbouring numbers; then with the items of the few
+leaves that it touches.
 
     block of 2048 items, 4 dimensions: 128 leaves; a ball with 8 of the items touches about 15 of them
 
@@ -28,7 +29,9 @@ LEAVES = BLOCK // LEAF
 
 
 class Boxes(NamedTuple):
-    """Blocks of leaves. Items with a missing coordinate are in no leaf; a leaf's unused places are infinitely far."""
+    """Blocks of leaves. Items with a missing coordinate are in no leaf; a leaf's unused places are infinitely
+    far.
+    """
 
     start: Array  # int64[blocks + 1]: the first item of each block
     leaves: Array  # int64[blocks]
@@ -154,9 +157,18 @@ def _part(place: Array, j: int, item: Array, a: int, b: int, middle: int) -> Non
 
 @leaf
 def within(
-    boxes: Boxes, point: Array, q: int, radius: float, first: int, stop: int, near: Array, dist: Array, gaps: Array
+    boxes: Boxes,
+    point: Array,
+    q: int,
+    radius: float,
+    first: int,
+    stop: int,
+    near: Array,
+    dist: Array,
+    gaps: Array,
 ) -> int:
-    """The items first <= i < stop at distance <= radius from point q: near and dist, block by block in no order; how many.
+    """The items first <= i < stop at distance <= radius from point q: near and dist, block by block in no
+    order; how many.
 
     point: float64[points, d]; near: int64, dist: float64, room for all of them; gaps: float64[LEAVES].
     """
@@ -206,7 +218,9 @@ def _in_leaf(
     dist: Array,
     found: int,
 ) -> int:
-    """Adds the items of a leaf that are within the radius. The square of each is written down first, for all of them at once."""
+    """Adds the items of a leaf that are within the radius. The square of each is written down first, for all
+    of them at once.
+    """
     for spot in range(LEAF):
         dist[found + spot] = 0.0
     for j in range(point.shape[1]):

@@ -1,7 +1,8 @@
-"""Balls and cells: which cells of a grid a ball reaches, the paper's cells of interest (D-ZaLaPS, section 4.4).
+"""Balls and cells: which cells of a grid a ball reaches, the paper's cells of interest (D-ZaLaPS, section
+4.4).
 
-A cell is found by one monotone function of the coordinate, for points and for the ends of a ball alike, and the gap between a point and a
-cell is taken a little too small: rounding can add a cell, never lose one.
+A cell is found by one monotone function of the coordinate, for points and for the ends of a ball alike, and
+the gap between a point and a cell is taken a little too small: rounding can add a cell, never lose one.
 """
 
 from __future__ import annotations
@@ -30,8 +31,12 @@ def step(value: float, low: float, scale: float, side: int) -> int:
 
 
 @leaf
-def _gaps(point: float, radius: float, low: float, scale: float, side: int, gaps: Array, j: int) -> tuple[int, int]:
-    """The first and last cell along dimension j that the ball may reach, and gaps[j, cell], the square of its distance."""
+def _gaps(
+    point: float, radius: float, low: float, scale: float, side: int, gaps: Array, j: int
+) -> tuple[int, int]:
+    """The first and last cell along dimension j that the ball may reach, and gaps[j, cell], the square of its
+    distance.
+    """
     margin = radius * _SLACK + abs(point) * 1e-12
     first = step(point - radius - margin, low, scale, side)
     last = step(point + radius + margin, low, scale, side)
@@ -49,7 +54,8 @@ def _gaps(point: float, radius: float, low: float, scale: float, side: int, gaps
 
 @kernel
 def cover(flags: Array, points: Array, radii: Array, low: Array, scale: Array, side: int) -> None:
-    """flags[cell] = 1 for every cell that a ball around one of the points reaches: the paper's cells of interest.
+    """flags[cell] = 1 for every cell that a ball around one of the points reaches: the paper's cells of
+    interest.
 
     flags: uint8[side^d], points: float64[n, d], radii: float64[n], low, scale: float64[d] as in zones.cells.
     """

@@ -1,10 +1,12 @@
-"""What a regional server keeps in memory, as records: objects by number, queries by place, the grid over both.
+"""What a regional server keeps in memory, as records: objects by number, queries by place, the grid over
+both.
 
-An object's number is dense over the whole stream, so records are found by it directly; a query's place is where a server keeps it. An
-object is one cache line, and what is compared of a query is another. `NEVER` is the tick of what does not happen.
+An object's number is dense over the whole stream, so records are found by it directly; a query's place is
+where a server keeps it. An object is one cache line, and what is compared of a query is another. `NEVER` is
+the tick of what does not happen.
 
-Records instead of an array a field, and numpy integers instead of Python's where a constant or a first count is handed to another kernel: both
-keep the number and size of what numba compiles small.
+Records instead of an array a field, and numpy integers instead of Python's where a constant or a first count
+is handed to another kernel: both keep the number and size of what numba compiles small.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.jit import kernel
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +33,8 @@ MINUS, PLUS, VALUE, DROPPED = np.int64(-1), np.int64(1), np.int64(2), np.int64(3
 #: Kinds of a query's events, in the order in which they take effect within a tick.
 ENDS, STARTS, FOCAL = 0, 1, 2
 
-#: How far a query's value or list is in doubt within a tick: not at all, brought up to date already, to be found anew.
+#: How far a query's value or list is in doubt within a tick: not at all, brought up to date already, to be
+#: found anew.
 UNTOUCHED, RENEWED, LOST = np.int64(0), np.int64(1), np.int64(2)
 
 #: The two lists by age: of objects, and of queries by their focal objects.
@@ -135,7 +138,8 @@ EVENT = np.dtype(
     align=True,
 )
 
-#: An object that changes in a tick: the row of the moves with its new state (-1: gone in silence), and its old state.
+#: An object that changes in a tick: the row of the moves with its new state (-1: gone in silence), and its
+#: old state.
 MOVED = np.dtype(
     [
         ("who", _INT),
@@ -165,7 +169,9 @@ ROW = np.dtype(
 
 
 class Names(NamedTuple):
-    """Names of objects as bytes whose order is the order of names: `data[start[g] : start[g] + length[g]]`."""
+    """Names of objects as bytes whose order is the order of names: `data[start[g] : start[g] +
+    length[g]]`.
+    """
 
     start: Array  # int64
     length: Array  # int32
@@ -173,7 +179,9 @@ class Names(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Cells over the part of the plane where most objects are; what lies beyond belongs to the cells at the border."""
+    """Cells over the part of the plane where most objects are; what lies beyond belongs to the cells at the
+    border.
+    """
 
     x: float
     y: float

@@ -45,7 +45,9 @@ CANDIDATE = np.dtype(
 
 
 class Locals(NamedTuple):
-    """The participating server table of queries for a value: the latest local result of every server, and what was last told."""
+    """The participating server table of queries for a value: the latest local result of every server, and
+    what was last told.
+    """
 
     mode: Array  # uint8, by place
     joined: Array  # uint8[:, zones]
@@ -57,7 +59,9 @@ class Locals(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The participating server table of nearest queries: every server's list, as one list in rank (the paper's objList)."""
+    """The participating server table of nearest queries: every server's list, as one list in rank (the
+    paper's objList).
+    """
 
     k: Array  # int64, by place
     first: Array  # int64: where its list begins
@@ -84,7 +88,9 @@ def _combined(names, local, place):  # type: ignore[no-untyped-def]
 
 @kernel
 def assemble_values(fragments, local, names):  # type: ignore[no-untyped-def]
-    """Rows (tick, place, VALUE, who; value) where a count or an extreme changed. Fragments are by place and tick."""
+    """Rows (tick, place, VALUE, who; value) where a count or an extreme changed. Fragments are by place and
+    tick.
+    """
     rows, count = new_rows(64), np.int64(0)
     row, end = np.int64(0), len(fragments)
     while row < end:
@@ -109,7 +115,9 @@ def assemble_values(fragments, local, names):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sort(names, entries, first, held):  # type: ignore[no-untyped-def]
-    """Brings a list into rank; it is nearly in rank already, so by insertion. Entry 0 belongs to no list and holds what moves."""
+    """Brings a list into rank; it is nearly in rank already, so by insertion. Entry 0 belongs to no list and
+    holds what moves.
+    """
     spare = entries[0:1]
     for spot in range(first + 1, first + held):
         spare[0] = entries[spot]
@@ -125,7 +133,9 @@ def _sort(names, entries, first, held):  # type: ignore[no-untyped-def]
 
 @kernel
 def _take_row(fragments, row, lists, place, left, left_count):  # type: ignore[no-untyped-def]
-    """Carries out one row; returns how many chosen ones have been taken out so far (their rows are in `left`)."""
+    """Carries out one row; returns how many chosen ones have been taken out so far (their rows are in
+    `left`).
+    """
     told, entries = fragments[row], lists.entries
     spot, end = lists.first[place], lists.first[place] + lists.held[place]
     while spot < end and not (entries[spot].who == told.who and entries[spot].zone == told.zone):

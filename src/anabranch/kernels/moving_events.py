@@ -5,13 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.moving_arrays import AGED_OBJECTS, AGED_QUERIES, BLOCK, ENDS, NEVER, QUERY_BLOCK, STARTS
+from anabranch.kernels.moving_arrays import (
+    AGED_OBJECTS,
+    AGED_QUERIES,
+    BLOCK,
+    ENDS,
+    NEVER,
+    QUERY_BLOCK,
+    STARTS,
+)
 from anabranch.kernels.moving_grid import detach, forget, place_in_grid, remember
 
 
 @leaf
 def next_tick(server, moves, move, events, event):  # type: ignore[no-untyped-def]
-    """The next tick at which something changes: a report, an event of a query, or somebody gone in silence."""
+    """The next tick at which something changes: a report, an event of a query, or somebody gone in
+    silence.
+    """
     tick = NEVER
     if move < len(moves):
         tick = min(tick, moves[move].tick)
@@ -62,7 +72,9 @@ def _take_event(server, event):  # type: ignore[no-untyped-def]
 
 @kernel
 def take_events(server, events, event, tick, changed):  # type: ignore[no-untyped-def]
-    """(next event, how many queries changed): carries out the events of a tick and lets go of focal objects that are gone."""
+    """(next event, how many queries changed): carries out the events of a tick and lets go of focal objects
+    that are gone.
+    """
     count = np.int64(0)
     while event < len(events) and events[event].tick == tick:
         count = _note_change(server, events[event].place, changed, count)
@@ -82,7 +94,9 @@ def take_events(server, events, event, tick, changed):  # type: ignore[no-untype
 
 @kernel
 def take_moves(server, moves, move, tick, moved):  # type: ignore[no-untyped-def]
-    """(next move, how many objects change): the reports of a tick, and the objects that are gone in silence."""
+    """(next move, how many objects change): the reports of a tick, and the objects that are gone in
+    silence.
+    """
     objects = server.objects
     count = np.int64(0)
     while move < len(moves) and moves[move].tick == tick:

@@ -1,4 +1,6 @@
-"""A grid over a regional server's objects (lists of them, one a cell) and queries (bits of those that watch a cell)."""
+"""A grid over a regional server's objects (lists of them, one a cell) and queries (bits of those that watch a
+cell).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _ONE = np.uint64(1)
 
 @leaf
 def step_in(value, low, size, count):  # type: ignore[no-untyped-def]
-    """The column or row of a value. Monotone, so the cells between those of a range's two ends hold all that lies between."""
+    """The column or row of a value. Monotone, so the cells between those of a range's two ends hold all that
+    lies between.
+    """
     place = (value - low) / size
     if not place > 0.0:
         return np.int64(0)
@@ -69,9 +73,9 @@ def attach_all(space, objects, grid):  # type: ignore[no-untyped-def]
             place_in_grid(space, objects, grid, who)
 
 
-# The objects of a server, and the queries with a focal object, are in two lists by the tick at which they are gone; `ends[which]` are
-# the oldest and the youngest. A report moves its object to the young end, and a later report is never gone earlier, so the list
-# is always in order and its old end is all there is to look at.
+# The objects of a server, and the queries with a focal object, are in two lists by the tick at which they are
+# gone; `ends[which]` are the oldest and the youngest. A report moves its object to the young end, and a later
+# report is never gone earlier, so the list is always in order and its old end is all there is to look at.
 
 
 @leaf
@@ -143,7 +147,9 @@ def unwatch(query, place, grid):  # type: ignore[no-untyped-def]
 
 @leaf
 def watch_range(space, query, place, grid):  # type: ignore[no-untyped-def]
-    """Has a query watch the cells of its range instead of those it watched before; none, if it is not live."""
+    """Has a query watch the cells of its range instead of those it watched before; none, if it is not
+    live.
+    """
     if not query.live:
         unwatch(query, place, grid)
         return

@@ -1,4 +1,6 @@
-"""The home zone's work: the last report of a tick, moves and departures, and focal updates for the regions they concern."""
+"""The home zone's work: the last report of a tick, moves and departures, and focal updates for the regions
+they concern.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from anabranch.kernels.regions import mark_zones, zone_of
 Array = np.ndarray[Any, Any]
 
 
-#: What a home zone knows of an object: the last report that went to a region; number and zone are -1 before the first.
+#: What a home zone knows of an object: the last report that went to a region; number and zone are -1 before
+#: the first.
 KNOWN = np.dtype([("x", np.float64), ("y", np.float64), ("number", np.int64), ("zone", np.int64)], align=True)
 
 #: An entry of the forwarding request table: a query that follows an object.
@@ -48,7 +51,9 @@ _LEAVES, _NONE = np.int64(1), np.int64(0)
 
 
 class Followers(NamedTuple):
-    """The forwarding request table: those who follow an object are entries first[index] to first[index + 1] - 1."""
+    """The forwarding request table: those who follow an object are entries first[index] to first[index + 1] -
+    1.
+    """
 
     first: Array  # int64
     entries: Array  # FOLLOWER
@@ -56,7 +61,9 @@ class Followers(NamedTuple):
 
 @kernel
 def last_of_tick(tick, index, count):  # type: ignore[no-untyped-def]
-    """bool[n]: whether a report is its object's last in its tick; reports come by tick, objects are 0 to count - 1."""
+    """bool[n]: whether a report is its object's last in its tick; reports come by tick, objects are 0 to
+    count - 1.
+    """
     seen = np.full(count, np.int64(-1))
     out = np.empty(len(tick), np.bool_)
     for row in range(len(tick) - 1, -1, -1):
@@ -95,10 +102,11 @@ def _noted(table, count, a, b, c, d):  # type: ignore[no-untyped-def]
 
 @kernel
 def forward(space, layout, reports, known, dirty, followers):  # type: ignore[no-untyped-def]
-    """Moves and focal updates, in stream order; `known` is brought up to date, and the blocks of it that changed are marked.
+    """Moves and focal updates, in stream order; `known` is brought up to date, and the blocks of it that
+    changed are marked.
 
-    moves: int64[n, 4], (zone, row of the report, 1 if the object leaves the zone or is gone, 0).
-    updates: int64[m, 4], (zone, row of the report, query, 1 the zone participates + 2 the focal point is known).
+    moves: int64[n, 4], (zone, row of the report, 1 if the object leaves the zone or is gone, 0). updates:
+    int64[m, 4], (zone, row of the report, query, 1 the zone participates + 2 the focal point is known).
     """
     moves, move = np.empty((len(reports) + 1, 4), np.int64), np.int64(0)
     updates, update = np.empty((64, 4), np.int64), np.int64(0)

@@ -1,7 +1,7 @@
 """Names of objects as bytes: hashing, looking up, comparing, collecting.
 
-The bytes of two names compare as the names do: a string is its UTF-8, whose order is that of code points; an integer is
-its eight bytes, the highest first, with the sign turned.
+The bytes of two names compare as the names do: a string is its UTF-8, whose order is that of code points; an
+integer is its eight bytes, the highest first, with the sign turned.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _HALF = np.uint64(33)
 
 @leaf
 def hash_name(data, low, high):  # type: ignore[no-untyped-def]
-    """FNV-1a of data[low:high], mixed so that its low bits are good; the same on every machine and in every process."""
+    """FNV-1a of data[low:high], mixed so that its low bits are good; the same on every machine and in every
+    process.
+    """
     code = _BASIS
     for place in range(low, high):
         code = (code ^ np.uint64(data[place])) * _PRIME
@@ -49,7 +51,9 @@ def _same(names, index, data, low, high):  # type: ignore[no-untyped-def]
 
 @kernel
 def fill_table(table, names, count):  # type: ignore[no-untyped-def]
-    """Enters the first `count` names into an empty table (int32, -1 is free, a power of two long, at most half full)."""
+    """Enters the first `count` names into an empty table (int32, -1 is free, a power of two long, at most
+    half full).
+    """
     mask = np.uint64(len(table) - 1)
     for index in range(count):
         low = names.start[index]
@@ -61,7 +65,8 @@ def fill_table(table, names, count):  # type: ignore[no-untyped-def]
 
 @kernel
 def find(table, names, count, used, offsets, data, add):  # type: ignore[no-untyped-def]
-    """(indexes of the names, -1 where unknown; count; used): with `add`, unknown names are entered and counted.
+    """(indexes of the names, -1 where unknown; count; used): with `add`, unknown names are entered and
+    counted.
 
     `count` names use `used` bytes of `names.data`; the caller has made room for all that may be added.
     """
@@ -97,7 +102,9 @@ def less(names, left, right):  # type: ignore[no-untyped-def]
 
 @kernel
 def prefixes(names, who):  # type: ignore[no-untyped-def]
-    """uint64[n]: the first eight bytes of each name as a number; names in order have these in order, up to ties."""
+    """uint64[n]: the first eight bytes of each name as a number; names in order have these in order, up to
+    ties.
+    """
     out = np.zeros(len(who), np.uint64)
     for row in range(len(who)):
         start, length = names.start[who[row]], names.length[who[row]]
@@ -112,7 +119,9 @@ def prefixes(names, who):  # type: ignore[no-untyped-def]
 
 @kernel
 def settle_ties(order, tied, names, who):  # type: ignore[no-untyped-def]
-    """Sorts, in place, each run of `order` by full name; tied[i] says that row order[i] ties with order[i - 1] so far."""
+    """Sorts, in place, each run of `order` by full name; tied[i] says that row order[i] ties with order[i -
+    1] so far.
+    """
     for place in range(1, len(order)):
         spot = place
         while spot > 0 and tied[spot] and less(names, who[order[spot]], who[order[spot - 1]]):

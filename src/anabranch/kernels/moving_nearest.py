@@ -25,7 +25,9 @@ def closer(names, who_distance, who, other_distance, other):  # type: ignore[no-
 
 @leaf
 def _offer_cell(space, server, query, grid, names, cell, found, who, far):  # type: ignore[no-untyped-def]
-    """Offers the objects of a cell to the list (who, far) of at most k, which is in rank; returns how many it holds."""
+    """Offers the objects of a cell to the list (who, far) of at most k, which is in rank; returns how many it
+    holds.
+    """
     k = query.k
     candidate = grid.first[cell]
     while candidate >= 0:
@@ -74,7 +76,9 @@ def nearest(space, server, query, grid, names, who, far):  # type: ignore[no-unt
 
 @leaf
 def _ring_bound(grid, x, y, middle, level, ring):  # type: ignore[no-untyped-def]
-    """Nothing in this ring of cells or beyond is nearer than this, the nearest of the ring's sides; infinite if there is no such cell."""
+    """Nothing in this ring of cells or beyond is nearer than this, the nearest of the ring's sides; infinite
+    if there is no such cell.
+    """
     bound = math.inf
     if middle - ring >= 0:
         bound = min(bound, x - (grid.x + (middle - ring + 1) * grid.width))
@@ -89,7 +93,9 @@ def _ring_bound(grid, x, y, middle, level, ring):  # type: ignore[no-untyped-def
 
 @kernel
 def _nearest_on_globe(space, server, query, grid, names, who, far):  # type: ignore[no-untyped-def]
-    """Rows outward from the focal point's; in a row, cells outward both ways, without those that are too far by latitude or longitude."""
+    """Rows outward from the focal point's; in a row, cells outward both ways, without those that are too far
+    by latitude or longitude.
+    """
     x, y = across(space, query.x), query.y
     middle, level = column_of(grid, x), row_of(grid, y)
     beside = np.empty(grid.columns, np.float64)
@@ -114,8 +120,9 @@ def _nearest_on_globe(space, server, query, grid, names, who, far):  # type: ign
 
 @leaf
 def _meridian_bound(radius, grid, column, middle, x, y):  # type: ignore[no-untyped-def]
-    """A distance that no point of a column is nearer than: a meridian l degrees away is at least asin(cos(latitude) sin(l)) away, for l
-    up to a quarter turn, and beyond that as far as the pole."""
+    """A distance that no point of a column is nearer than: a meridian l degrees away is at least
+    asin(cos(latitude) sin(l)) away, for l up to a quarter turn, and beyond that as far as the pole.
+    """
     if (
         column == middle or column == 0 or column == grid.columns - 1
     ):  # the border columns hold all that lies beyond

@@ -10,7 +10,17 @@ import math
 import numpy as np
 
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.moving_arrays import COUNT, LOST, MINUS, NEAREST, OBJECTS, PLUS, RENEWED, UNTOUCHED, emit
+from anabranch.kernels.moving_arrays import (
+    COUNT,
+    LOST,
+    MINUS,
+    NEAREST,
+    OBJECTS,
+    PLUS,
+    RENEWED,
+    UNTOUCHED,
+    emit,
+)
 from anabranch.kernels.moving_grid import column_of, row_of
 from anabranch.kernels.moving_shapes import distance, extent, in_range
 from anabranch.kernels.moving_values import better, coordinate
@@ -39,7 +49,9 @@ def touch(query, place, how, touched, count):  # type: ignore[no-untyped-def]
 
 @leaf
 def _stays(space, query, who, moves, move_truths, row):  # type: ignore[no-untyped-def]
-    """Whether an object is in the range after this tick's moves, of which it has the one at `row` (-1: it is gone)."""
+    """Whether an object is in the range after this tick's moves, of which it has the one at `row` (-1: it is
+    gone).
+    """
     if row < 0 or not query.live:
         return False
     move = moves[row]
@@ -50,7 +62,9 @@ def _stays(space, query, who, moves, move_truths, row):  # type: ignore[no-untyp
 
 @leaf
 def _leaving(space, objects, truths, query, grid, moves, move_truths, moved, hits):  # type: ignore[no-untyped-def]
-    """Fills `hits` with the objects of a changed query's old range that are not in the new one; before the moves are carried out."""
+    """Fills `hits` with the objects of a changed query's old range that are not in the new one; before the
+    moves are carried out.
+    """
     found = np.int64(0)
     old_x, old_y = query.old_x, query.old_y
     low_x, high_x, low_y, high_y = extent(space, query.shape, query.a, query.b, old_x, old_y)
@@ -78,7 +92,9 @@ def _leaving(space, objects, truths, query, grid, moves, move_truths, moved, hit
 
 @kernel
 def leave_changed(space, server, query, grid, moves, move_truths, moved, tick, hits, rows, count):  # type: ignore[no-untyped-def]
-    """Minus rows for the objects that a changed query's range leaves behind. Before the moves are carried out."""
+    """Minus rows for the objects that a changed query's range leaves behind. Before the moves are carried
+    out.
+    """
     found = _leaving(space, server.objects, server.truths, query, grid, moves, move_truths, moved, hits)
     for spot in range(found):
         this = server.objects[hits[spot]]
@@ -94,7 +110,9 @@ def leave_changed(space, server, query, grid, moves, move_truths, moved, tick, h
 
 @leaf
 def _was_in(space, this, truths, query, who, moved, old_truths, x, y):  # type: ignore[no-untyped-def]
-    """Whether an object was in a range before this tick's moves, which have been carried out; (x, y) was the focal point."""
+    """Whether an object was in a range before this tick's moves, which have been carried out; (x, y) was the
+    focal point.
+    """
     if this.moved < 0:
         return in_range(space, query, who, this.number, this.x, this.y, truths, who, x, y)
     that = moved[this.moved]
@@ -105,7 +123,9 @@ def _was_in(space, this, truths, query, who, moved, old_truths, x, y):  # type: 
 
 @leaf
 def _entering(space, objects, truths, query, grid, moved, old_truths, hits):  # type: ignore[no-untyped-def]
-    """Fills `hits` with the objects of a changed query's new range that were not in the old one; after the moves."""
+    """Fills `hits` with the objects of a changed query's new range that were not in the old one; after the
+    moves.
+    """
     found = np.int64(0)
     x, y = query.x, query.y
     for row in range(query.low_row, query.high_row + 1):
@@ -140,8 +160,9 @@ def enter_changed(space, server, query, grid, moved, old_truths, tick, hits, row
 
 @leaf
 def _meeting(space, objects, truths, queries, grid, moved, old_truths, spot, hits):  # type: ignore[no-untyped-def]
-    """Fills `hits` with 4 * place + 2 * was + now for the unchanged queries whose range a moved object was in or is in, without
-    those for objects that it stays in: they have nothing to say."""
+    """Fills `hits` with 4 * place + 2 * was + now for the unchanged queries whose range a moved object was in
+    or is in, without those for objects that it stays in: they have nothing to say.
+    """
     that = moved[spot]
     this = objects[that.who]
     found = np.int64(0)
@@ -173,7 +194,9 @@ def _meeting(space, objects, truths, queries, grid, moved, old_truths, spot, hit
 
 @kernel
 def meet(space, server, grid, names, moved, old_truths, moving, tick, hits, touched, doubts, rows, count):  # type: ignore[no-untyped-def]
-    """(rows, count, how many queries are in doubt): moved objects against the unchanged queries that watch their cells."""
+    """(rows, count, how many queries are in doubt): moved objects against the unchanged queries that watch
+    their cells.
+    """
     for spot in range(moving):
         found = _meeting(
             space, server.objects, server.truths, server.queries, grid, moved, old_truths, spot, hits
@@ -194,7 +217,9 @@ def meet(space, server, grid, names, moved, old_truths, moving, tick, hits, touc
 
 @leaf
 def _meet_value(query, place, names, who, x, y, was, now, touched, doubts):  # type: ignore[no-untyped-def]
-    """What a moved object that was or is in range means for a count, an extreme, or a list; returns how many are in doubt."""
+    """What a moved object that was or is in range means for a count, an extreme, or a list; returns how many
+    are in doubt.
+    """
     if query.mode == NEAREST:
         return touch(query, place, LOST, touched, doubts)
     if query.mode == COUNT:

@@ -63,7 +63,9 @@ def _in_globe_box(radius, a, b, x, y, focal_x, focal_y):  # type: ignore[no-unty
 
 @leaf
 def inside(space, shape, a, b, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
-    """Whether a point is within a circle of radius a, or a box 2a by 2b, around the focal point; borders belong to it."""
+    """Whether a point is within a circle of radius a, or a box 2a by 2b, around the focal point; borders
+    belong to it.
+    """
     if shape != BOX:
         return distance(space, x, y, focal_x, focal_y) <= a
     if space.globe:
@@ -99,7 +101,9 @@ def _globe_extent(radius, shape, a, b, focal_x, focal_y):  # type: ignore[no-unt
 
 @leaf
 def extent(space, shape, a, b, focal_x, focal_y):  # type: ignore[no-untyped-def]
-    """(low x, high x, low y, high y) of a box that holds every point of the range, with room for rounding errors."""
+    """(low x, high x, low y, high y) of a box that holds every point of the range, with room for rounding
+    errors.
+    """
     if space.globe:
         return _globe_extent(space.radius, shape, a, b, focal_x, focal_y)
     tall = b if shape == BOX else a

@@ -1,7 +1,8 @@
-"""A regional server's work, tick by tick: which objects entered and left which queries, and what became of counts, extremes and lists.
+"""A regional server's work, tick by tick: which objects entered and left which queries, and what became of
+counts, extremes and lists.
 
-Membership is not stored. An object was in a range if its old state was in the old range, so a tick needs the states before and after
-of the objects and queries that changed, and nothing of the others:
+Membership is not stored. An object was in a range if its old state was in the old range, so a tick needs the
+states before and after of the objects and queries that changed, and nothing of the others:
 
     changed queries   x  all objects near their old range (before the moves) and their new range (after them)
     moved objects     x  the other queries that watch the cell they left or the cell they are in
@@ -41,7 +42,8 @@ def _tidy(server, moved, moving, changed, changes):  # type: ignore[no-untyped-d
 
 @kernel
 def run(space, server, grid, names, moves, move_truths, events, last):  # type: ignore[no-untyped-def]
-    """The rows (ROW) of all fragments up to tick `last`. Moves are by tick, one a tick and object; events by tick and kind.
+    """The rows (ROW) of all fragments up to tick `last`. Moves are by tick, one a tick and object; events by
+    tick and kind.
 
     Objects, queries, their lists and the grid are brought up to date in place.
     """
@@ -79,7 +81,9 @@ def run(space, server, grid, names, moves, move_truths, events, last):  # type: 
             if query.mode != OBJECTS:
                 doubts = touch(query, changed[spot], LOST, touched, doubts)
             elif query.live:
-                rows, count = enter_changed(space, server, query, grid, moved, old_truths, tick, hits, rows, count)
+                rows, count = enter_changed(
+                    space, server, query, grid, moved, old_truths, tick, hits, rows, count
+                )
         rows, count, doubts = meet(
             space, server, grid, names, moved, old_truths, moving, tick, hits, touched, doubts, rows, count
         )

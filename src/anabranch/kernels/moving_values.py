@@ -90,8 +90,9 @@ def _settle_value(space, server, query, grid, names, tick, rows, count):  # type
 
 @kernel
 def _settle_list(space, server, query, place, grid, names, tick, who, far, stamp, rows, count):  # type: ignore[no-untyped-def]
-    """Rows for what changed in a list of nearest objects: minus for those that left it, plus for those that are new or have another
-    position or distance than they had."""
+    """Rows for what changed in a list of nearest objects: minus for those that left it, plus for those that
+    are new or have another position or distance than they had.
+    """
     objects, first, held = server.objects, query.first, query.held
     found = nearest(space, server, query, grid, names, who, far) if query.live else np.int64(0)
     query.a = far[found - 1] if found == query.k else math.inf

@@ -1,25 +1,31 @@
 """RA, RAPF and PA over a batch of items, one query after the other (D-ZaLaPS, sections 4.1 to 4.4).
 
-In: the candidates of a group of queries, the recent items and the new ones. Out: the candidates after the batch, and what became or
-ceased to be one of the k nearest, in order. Queries of a group share coordinates and clock.
+In: the candidates of a group of queries, the recent items and the new ones. Out: the candidates after the
+batch, and what became or ceased to be one of the k nearest, in order. Queries of a group share coordinates
+and clock.
 
-RA keeps every item that is not dominated. RAPF delays: a query has a radius, and an item beyond it is not inserted; it waits in the recent
-buffer, which all queries share. Two things make that exact. Let the *guards* be `need` = k candidates within the radius.
+RA keeps every item that is not dominated. RAPF delays: a query has a radius, and an item beyond it is not
+inserted; it waits in the recent buffer, which all queries share. Two things make that exact. Let the *guards*
+be `need` = k candidates within the radius.
 
-1. While the guards are in the window, no item beyond the radius is among the k nearest. `outlives` checks that before every stretch of
+1. While the guards are in the window, no item beyond the radius is among the k nearest. `outlives` checks
+that before every stretch of
    items; where it fails, all that waits is recalled and the radius is infinite for that stretch.
-2. What leaves the buffer while beyond the radius is dominated by guards that are younger. `_settle` sees to that after every stretch: at
-   least k candidates are among the recent items, those the buffer will keep; if there are fewer, the radius grows until there are,
-   and what waited within the new radius is inserted.
+2. What leaves the buffer while beyond the radius is dominated by guards that are younger. `_settle` sees to
+that after every stretch: at
+   least k candidates are among the recent items, those the buffer will keep; if there are fewer, the radius
+   grows until there are, and what waited within the new radius is inserted.
 
        numbers      ... 700 ........ 850 .............. 1000 | 1001 ...
                         |<- leave    |<- recent: buffer ->|    new
        radius r: k of 850..1000 are within r, so what is older than 850 and beyond r is dominated for good
 
-The radius shrinks when there are more than `upper` recent candidates, grows when there are fewer than `need`, and either way to `target`,
-so that it moves seldom. The number of items that a query looks at does not depend on its window.
+The radius shrinks when there are more than `upper` recent candidates, grows when there are fewer than `need`,
+and either way to `target`, so that it moves seldom. The number of items that a query looks at does not depend
+on its window.
 
-PA has no buffer: what is beyond the radius is gone. Its `need` is the candidate limit of the probabilistic criterion.
+PA has no buffer: what is beyond the radius is gone. Its `need` is the candidate limit of the probabilistic
+criterion.
 """
 
 from __future__ import annotations
@@ -144,7 +150,8 @@ def _passes(queries: Queries, q: int, items: Items, i: int) -> bool:
 
 @leaf
 def _take_late(queries: Queries, q: int, items: Items, radius: float, band: Band, count: int) -> int:
-    """Items that come to be known only now, though they arrived before: candidates if within the radius. The count.
+    """Items that come to be known only now, though they arrived before: candidates if within the radius. The
+    count.
 
     They are not among the k nearest yet: guards kept them out so far (see above).
     """
@@ -173,7 +180,9 @@ def _recall(
     count: int,
     square: Array,
 ) -> int:
-    """Inserts what waits between two radii among the items low <= i < high, whose squares are given. The count."""
+    """Inserts what waits between two radii among the items low <= i < high, whose squares are given. The
+    count.
+    """
     limit = square_limit(radius)
     least = beyond * beyond * (1.0 - 1e-15)
     for i in range(low, high):
@@ -192,9 +201,11 @@ def _recall(
 def _wider(
     queries: Queries, q: int, items: Items, low: int, recent: int, high: int, square: Array, heap: Array
 ) -> float:
-    """The radius within which `target` recent items lie, or all of them if there are at least `need`, or infinity.
+    """The radius within which `target` recent items lie, or all of them if there are at least `need`, or
+    infinity.
 
-    Keeps the nearest ones in a heap with the farthest on top; values are negated, for the heap has the least there.
+    Keeps the nearest ones in a heap with the farthest on top; values are negated, for the heap has the least
+    there.
     """
     held = 0
     most = queries.target[q]
@@ -227,7 +238,9 @@ def _wider(
 
 @leaf
 def _stretch(queries: Queries, q: int, items: Items, boxes: Boxes, radius: float, a: int, end: int) -> int:
-    """Where the stretch of items that begins at `a` ends: with its block, or when the window has moved by a step."""
+    """Where the stretch of items that begins at `a` ends: with its block, or when the window has moved by a
+    step.
+    """
     b = end
     for block in range(len(boxes.leaves)):
         if boxes.start[block] > a:
@@ -334,7 +347,9 @@ def _settle(
     radius: float,
     work: Scratch,
 ) -> tuple[int, float]:
-    """After a stretch that ends at b: the radius for what follows, with enough guards among the recent items. (count, radius)"""
+    """After a stretch that ends at b: the radius for what follows, with enough guards among the recent items.
+    (count, radius)
+    """
     now = items.clock[b - 1]
     pa = queries.method[q] == PA
     have = 0
@@ -378,7 +393,9 @@ def _all_in(
     radius: float,
     work: Scratch,
 ) -> int:
-    """Recalls all that waits before `a`: the guards may not outlive the stretch that begins there. The count."""
+    """Recalls all that waits before `a`: the guards may not outlive the stretch that begins there. The
+    count.
+    """
     low = _index(items.number, queries.start[q])
     if a == 0 or low >= a or queries.method[q] == PA:
         return count
@@ -405,7 +422,8 @@ def _follow(
     work: Scratch,
     oldest: Array,
 ) -> tuple[int, int]:
-    """One query through the batch, stretch by stretch; its radius is in the stock before and after. (count, used)
+    """One query through the batch, stretch by stretch; its radius is in the stock before and after. (count,
+    used)
 
     There must be room in the band for all items, and in the log for four rows an item and two a candidate.
     """
@@ -424,7 +442,9 @@ def _follow(
         found = _match(queries, q, items, boxes, radius, a, b, work) if a < b else 0
         count, used = _go(queries, q, items, found, bound, band, count, stock, log, used, never, work)
         if b > 0 and filters:
-            recent = max(_index_after(items.clock, items.clock[b - 1] - queries.recent[q], 0, b), b - MOST_RECENT)
+            recent = max(
+                _index_after(items.clock, items.clock[b - 1] - queries.recent[q], 0, b), b - MOST_RECENT
+            )
             count, radius = _settle(queries, q, items, recent, b, band, count, radius, work)
             if b == end and queries.method[q] == RAPF:
                 oldest[0] = min(oldest[0], items.number[recent] if recent < b else items.number[b - 1] + 1)
@@ -452,11 +472,14 @@ def _scratch(items: Items, most: int) -> Scratch:
 
 
 @kernel
-def run(queries: Queries, stock: Stock, items: Items, boxes: Boxes, never: Any) -> tuple[Stock, Log, int, int, Array, Array]:
+def run(
+    queries: Queries, stock: Stock, items: Items, boxes: Boxes, never: Any
+) -> tuple[Stock, Log, int, int, Array, Array]:
     """One batch for a group of queries.
 
-    Returns the stock after it (stock's radius, limit and seen are changed in place), the log and how much of it is used, the number of the
-    oldest item that must stay in the buffer, for each query until when its guards hold, and whether it changed.
+    Returns the stock after it (stock's radius, limit and seen are changed in place), the log and how much of
+    it is used, the number of the oldest item that must stay in the buffer, for each query until when its
+    guards hold, and whether it changed.
     """
     total, n = len(queries.k), len(items.number)
     work = _scratch(items, max(1, queries.target.max(), queries.need.max(), queries.k.max()) if total else 1)
@@ -484,7 +507,13 @@ def run(queries: Queries, stock: Stock, items: Items, boxes: Boxes, never: Any) 
         count, used = _follow(queries, q, items, boxes, stock, band, held, log, used, never, work, oldest)
         if filled + count > len(out.dist):
             out = wider_band(out, filled, 2 * (filled + count))
-        same = count == held and used == rows and radius == stock.radius[q] and limit == stock.limit[q] and seen == stock.seen[q]
+        same = (
+            count == held
+            and used == rows
+            and radius == stock.radius[q]
+            and limit == stock.limit[q]
+            and seen == stock.seen[q]
+        )
         for place in range(count):
             same = same and band.number[place] == stock.number[begin + place]
             out.dist[filled + place] = band.dist[place]
@@ -495,5 +524,7 @@ def run(queries: Queries, stock: Stock, items: Items, boxes: Boxes, never: Any) 
             until[q] = holds_until(band, count, queries.need[q], work.moments)
         filled += count
         first[q + 1] = filled
-    after = Stock(first, out.dist[:filled], out.number[:filled], out.due[:filled], stock.radius, stock.limit, stock.seen)
+    after = Stock(
+        first, out.dist[:filled], out.number[:filled], out.due[:filled], stock.radius, stock.limit, stock.seen
+    )
     return after, log, used, oldest[0], until, changed

@@ -1,7 +1,8 @@
 """Which regional server a point belongs to, and which servers a range may touch.
 
-Every point of the plane belongs to exactly one region, and a region to zone `region % zones`. `mark_zones` may name a zone too many,
-never one too few: a region that a range does not touch in fact has nothing to say and costs little.
+Every point of the plane belongs to exactly one region, and a region to zone `region % zones`. `mark_zones`
+may name a zone too many, never one too few: a region that a range does not touch in fact has nothing to say
+and costs little.
 """
 
 from __future__ import annotations
@@ -51,9 +52,11 @@ def step_of(value, low, per_unit, count):  # type: ignore[no-untyped-def]
 
 @leaf
 def log_step(value):  # type: ignore[no-untyped-def]
-    """The step of a value on a scale of STEPS steps for each factor of two, in both directions from 0. Monotone.
+    """The step of a value on a scale of STEPS steps for each factor of two, in both directions from 0.
+    Monotone.
 
-    With 8 steps: 1 to 1.125 is one step, 1000 to 1024 another, 2.0 to 2.25, -2.25 to -2.0: a few per cent, whatever the units.
+    With 8 steps: 1 to 1.125 is one step, 1000 to 1024 another, 2.0 to 2.25, -2.25 to -2.0: a few per cent,
+    whatever the units.
     """
     mantissa, power = math.frexp(abs(value))  # abs(value) = mantissa * 2 ** power, 0.5 <= mantissa < 1
     if power <= LEAST_POWER or value == 0.0:
@@ -115,7 +118,9 @@ def zones_of(layout, xs, ys):  # type: ignore[no-untyped-def]
 
 @kernel
 def mark_zones(layout, low_x, high_x, low_y, high_y, marks):  # type: ignore[no-untyped-def]
-    """Sets marks[zone] = 1 for every zone that may hold a point of this box (bounds may be infinite), the others 0."""
+    """Sets marks[zone] = 1 for every zone that may hold a point of this box (bounds may be infinite), the
+    others 0.
+    """
     marks[:] = 0
     if layout.zones == 1:
         marks[0] = 1
@@ -137,9 +142,11 @@ def mark_zones(layout, low_x, high_x, low_y, high_y, marks):  # type: ignore[no-
 
 @kernel
 def _mark_rectangles(layout, low_x, high_x, low_y, high_y, marks):  # type: ignore[no-untyped-def]
-    """A point p of the box lies within `half` of its centre c. If p is outside all rectangles and r is its nearest, then
-    d(c, r) - half <= d(p, r) <= d(p, s) <= d(c, s) + half for every other s; so r is within 2 * half of the least d(c, s).
-    That also holds for every rectangle that reaches into the box, as d(c, r) <= half."""
+    """A point p of the box lies within `half` of its centre c. If p is outside all rectangles and r is its
+    nearest, then d(c, r) - half <= d(p, r) <= d(p, s) <= d(c, s) + half for every other s; so r is within 2 *
+    half of the least d(c, s). That also holds for every rectangle that reaches into the box, as d(c, r) <=
+    half.
+    """
     x, y = (low_x + high_x) / 2, (low_y + high_y) / 2
     dx, dy = high_x - x, high_y - y
     half = math.sqrt(dx * dx + dy * dy)

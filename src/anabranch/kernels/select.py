@@ -56,7 +56,9 @@ INTEGERS, LEFT_FLOAT, RIGHT_FLOAT, BOTH_FLOAT = range(4)
 
 
 class Index(NamedTuple):
-    """Tables; their columns are named above. A row says where its parts begin, the next row where they end."""
+    """Tables; their columns are named above. A row says where its parts begin, the next row where they
+    end.
+    """
 
     slot: Array  # int64[slots + 1, 4]: its node, and where its bounds, holes and gaps begin
     bound: Array  # int64[..., 3]: column, low, high; those on the key columns of a slot come first
@@ -101,7 +103,9 @@ def _gap_holds(gap: Array, place: int, codes: Array, row: int) -> bool:
     kind, offset = gap[place, KIND], gap[place, OFFSET]
     left, right = codes[gap[place, LEFT], row], codes[gap[place, RIGHT], row]
     if kind == INTEGERS:
-        if offset > 0 and right > GREATEST - offset:  # asked before the sum is made: what overflows is undefined
+        if (
+            offset > 0 and right > GREATEST - offset
+        ):  # asked before the sum is made: what overflows is undefined
             sign = LESS
         elif offset < 0 and right < MISSING - offset:
             sign = GREATER

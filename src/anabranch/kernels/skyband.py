@@ -1,11 +1,13 @@
 """The candidates of one query: a relaxed k-skyband in one array (D-ZaLaPS, section 4.1).
 
-A band is sorted by (distance, number): its first k entries are the answer, the paper's top tree; the rest is the candidate tree.
-An item dominates another if it is younger and closer; what k others dominate can never be among the k nearest again. `prune`
-drops such entries, and it is called only now and then: when the band has outgrown its limit.
+A band is sorted by (distance, number): its first k entries are the answer, the paper's top tree; the rest is
+the candidate tree. An item dominates another if it is younger and closer; what k others dominate can never be
+among the k nearest again. `prune` drops such entries, and it is called only now and then: when the band has
+outgrown its limit.
 
-Every entry knows its `due`: the moment at which the window lets it go. Entries of the answer leave at their moment; those behind are
-left alone, and dropped when it would be their turn to move up and their moment has passed.
+Every entry knows its `due`: the moment at which the window lets it go. Entries of the answer leave at their
+moment; those behind are left alone, and dropped when it would be their turn to move up and their moment has
+passed.
 
     k = 2      distance  1   3   4   6        at 12 the entry 3 leaves; the next is 4, whose due 11 has
                due      17  12  11  19        passed: dropped; 6 moves up. Comes out: at 12, -3, +6
@@ -94,7 +96,9 @@ def write(log: Log, used: int, query: int, op: int, moment: Any, number: int, di
 
 @leaf
 def insert(band: Band, count: int, dist: float, number: int, due: Any) -> int:
-    """Puts an item where (distance, number) ranks it; the place it got. There must be room; the count grows by one."""
+    """Puts an item where (distance, number) ranks it; the place it got. There must be room; the count grows
+    by one.
+    """
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -134,7 +138,9 @@ def next_due(band: Band, count: int, k: int, never: Any) -> Any:
 def move_up(
     band: Band, count: int, top: int, k: int, query: int, moment: Any, log: Log, used: int
 ) -> tuple[int, int]:
-    """Fills the answer, which has `top` entries, from those behind it that outlive the moment. (count, used)"""
+    """Fills the answer, which has `top` entries, from those behind it that outlive the moment. (count,
+    used)
+    """
     while top < k and top < count:
         if band.due[top] <= moment:
             remove(band, count, top)
@@ -174,7 +180,9 @@ def arrive(
     log: Log,
     used: int,
 ) -> tuple[int, int]:
-    """An item arrives and nothing leaves the window with it: it comes in if it ranks among the k. (count, used)"""
+    """An item arrives and nothing leaves the window with it: it comes in if it ranks among the k. (count,
+    used)
+    """
     place = insert(band, count, dist, number, due)
     count += 1
     if place < k:
@@ -198,7 +206,8 @@ def replace(
     log: Log,
     used: int,
 ) -> tuple[int, int]:
-    """An item arrives and pushes that entry of the answer out of the window whose due is `leaves`. (count, used)
+    """An item arrives and pushes that entry of the answer out of the window whose due is `leaves`. (count,
+    used)
 
     Both happen at once: what moves up and what comes in are the same one. There is exactly one such entry.
     """
@@ -247,10 +256,11 @@ def _push(heap: Array, size: int, value: Any) -> None:
 
 @leaf
 def prune(band: Band, count: int, k: int, alive: Any, heap: Array) -> int:
-    """Keeps the strict k-skyband of the entries that are due at `alive` or later; their count. heap: int64[k].
+    """Keeps the strict k-skyband of the entries that are due at `alive` or later; their count. heap:
+    int64[k].
 
-    Entries come nearest first, so those before an entry are the closer ones: it is dominated if k of them are younger,
-    that is, if it is older than the k-th youngest so far, the least of a heap of k.
+    Entries come nearest first, so those before an entry are the closer ones: it is dominated if k of them are
+    younger, that is, if it is older than the k-th youngest so far, the least of a heap of k.
     """
     kept = 0
     held = 0
@@ -285,7 +295,9 @@ def outlives(band: Band, count: int, need: int, bound: Any) -> bool:
 
 @leaf
 def holds_until(band: Band, count: int, need: int, heap: Array) -> Any:
-    """The latest moment at which `need` entries are still there: the need-th greatest due. heap: room for `need` moments."""
+    """The latest moment at which `need` entries are still there: the need-th greatest due. heap: room for
+    `need` moments.
+    """
     for place in range(need):
         _push(heap, place, band.due[place])
     for place in range(need, count):

@@ -125,7 +125,17 @@ def empty(words: Any, at: Any, first: Any, stop: Any, operation: Any, offset: An
 
 @leaf
 def fold(
-    words: Any, at: Any, first: Any, stop: Any, operation: Any, offset: Any, met: Any, other: Any, other_at: Any, layout: Any, masks: Any
+    words: Any,
+    at: Any,
+    first: Any,
+    stop: Any,
+    operation: Any,
+    offset: Any,
+    met: Any,
+    other: Any,
+    other_at: Any,
+    layout: Any,
+    masks: Any,
 ) -> None:
     """Adds a slice (masks 0) or a raw item, in the layout `layout`, to the slice at words[at:] with entries
     first:stop.
@@ -215,7 +225,9 @@ def cut(
 
 
 @kernel
-def flush(slots: Any, layouts: Any, held: Any, out: Any, rows: Any, filled: Any, owners: Any) -> tuple[Any, Any]:
+def flush(
+    slots: Any, layouts: Any, held: Any, out: Any, rows: Any, filled: Any, owners: Any
+) -> tuple[Any, Any]:
     """Closes the open slices of these derived streams, behind what `cut` has closed."""
     for place in range(len(slots)):
         slot = slots[place]
@@ -254,7 +266,21 @@ def _open(slot: Any, number: Any, time: Any, layouts: Any, shapes: Any, streams:
     held.layout[slot] = layout
     first, stop = layouts.first[layout], layouts.first[layout + 1]
     empty(held.words, held.at[slot], first, stop, layouts.operation, layouts.offset)
-    axis, _, base, size, step, base_float, size_float, step_float, _, next_edge, next_float, of_slot, listed = shapes
+    (
+        axis,
+        _,
+        base,
+        size,
+        step,
+        base_float,
+        size_float,
+        step_float,
+        _,
+        next_edge,
+        next_float,
+        of_slot,
+        listed,
+    ) = shapes
     edge, edge_float, edge_row = _MOST, np.inf, _MOST
     for place in range(of_slot[slot], of_slot[slot + 1]):
         shape = listed[place]

@@ -81,7 +81,8 @@ def add_float(words: Any, at: Any, bits: Any) -> None:
 
 @leaf
 def _raise(words: Any, at: Any, top: Any) -> None:
-    """Moves the pieces of a float sum down so that the highest is at `top`; those that fall out are dropped.
+    """Moves the pieces of a float sum down so that the highest is at `top`; those that fall out are
+    dropped.
     """
     distance = top - words[at]
     if distance <= 0:

@@ -1,4 +1,6 @@
-"""Calls every kernel once on tiny data, so that a process that forks others does so with all of them loaded."""
+"""Calls every kernel once on tiny data, so that a process that forks others does so with all of them
+loaded.
+"""
 
 from __future__ import annotations
 

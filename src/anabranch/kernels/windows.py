@@ -38,7 +38,8 @@ Array = np.ndarray[Any, Any]
 
 
 class Lists(NamedTuple):
-    """Linked lists of arena rows: `first` and `last` of each derived stream, `next` of each row; -1 is none.
+    """Linked lists of arena rows: `first` and `last` of each derived stream, `next` of each row; -1 is
+    none.
     """
 
     first: Array
@@ -315,7 +316,7 @@ def lower_float(
     """
     bits = values.view(np.int64)
     for place in range(len(queries)):
-        asked, at, layout, row = _found(place, queries, windows, function, composed)
+        asked, at, layout, _ = _found(place, queries, windows, function, composed)
         what = column[queries[place]]
         there[place] = False
         if asked < 0:

@@ -66,7 +66,9 @@ class BoxTable:
         for row, conjunction in enumerate(normal.conjunctions, begin):
             for bound in conjunction.bounds:
                 place = self.columns[bound.column]
-                self.low[row, place] = 0 if _is_least(bound) else self.code(bound.column, bound.type, bound.low)
+                self.low[row, place] = (
+                    0 if _is_least(bound) else self.code(bound.column, bound.type, bound.low)
+                )
                 self.high[row, place] = self._high(bound)
         return begin
 
@@ -109,7 +111,9 @@ class BoxTable:
 
 
 def _is_least(bound: Bound) -> bool:
-    """Whether it is a bound on strings that begins with the empty string: at code 0, whatever the constants."""
+    """Whether it is a bound on strings that begins with the empty string: at code 0, whatever the
+    constants.
+    """
     return bound.type is ColumnType.STRING and bool(bound.low == DOMAINS[bound.type].least)
 
 

@@ -226,7 +226,9 @@ class Engine:
         return schema, tuple(field.column for field in sources.fields(schema))
 
     def _subscribers(self, stream: Stream, name: str) -> dict[str, tuple[Shown, ...]]:
-        """What each subscription of a family sees, also the ended ones, whose last results may be under way."""
+        """What each subscription of a family sees, also the ended ones, whose last results may be under
+        way.
+        """
         entries = self.catalog.subscriptions(stream=stream.name, family=name, state=None)
         return {entry.label: family_of(name).shown(stream, entry.spec)[1] for entry in entries}
 

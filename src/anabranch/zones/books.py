@@ -1,4 +1,6 @@
-"""The books of a stream: `rows_in = processed + late + rejected`, plus what still waits to be put in order."""
+"""The books of a stream: `rows_in = processed + late + rejected`, plus what still waits to be put in
+order.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ def numbers_of(rows: pa.RecordBatch) -> Array:
 
 
 def times_of(rows: pa.RecordBatch, stream: Stream) -> Array:
-    """The items' times in stored units: int64 for integers and timestamps, float64 for floats. Never missing."""
+    """The items' times in stored units: int64 for integers and timestamps, float64 for floats. Never
+    missing.
+    """
     assert stream.time is not None
     column = rows.column(stream.time)
     if pa.types.is_timestamp(column.type):

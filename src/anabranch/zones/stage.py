@@ -64,7 +64,9 @@ class Chain:
                 yield place, zone
 
     def back_sender(self, sender: Sender) -> Sender:
-        """The sender of a back packet, so that it sorts before everything that the next batch brings itself."""
+        """The sender of a back packet, so that it sorts before everything that the next batch brings
+        itself.
+        """
         return (sender[0] - len(self.stages) - 100, sender[1], sender[2])
 
 

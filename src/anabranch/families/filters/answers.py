@@ -70,7 +70,8 @@ class Answers:
         return self._havings.setdefault(key, (len(self._havings), having, places))[0]
 
     def at_end(self, shapes: Shapes) -> None:
-        """The stream has ended: which of the windows that are not full a query still gets (docs/decisions).
+        """The stream has ended: which of the windows that are not full a query still gets
+        (docs/decisions).
         """
         live = self.queries.live
         live = live[self.queries["high"][live] == NEVER]  # those that were not cancelled

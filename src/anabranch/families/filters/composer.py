@@ -43,7 +43,8 @@ _OPEN = ("number", "time", "position", "items", "layout", "at")
 
 @dataclass
 class Asked:
-    """A query here: its place among the answers, its derived stream, its shape, and where its windows begin.
+    """A query here: its place among the answers, its derived stream, its shape, and where its windows
+    begin.
     """
 
     spec: Aggregate
@@ -217,7 +218,7 @@ class Composer:
         if (number[1:] < number[:-1]).any():
             order = np.argsort(number, kind="stable")
             parts, owners = [part[order] for part in parts], owners[order]
-        return Incoming(owners, Rows(*parts, np.concatenate(words)))
+        return Incoming(owners, Rows._make([*parts, np.concatenate(words)]))
 
     def _take_in(self, incoming: Incoming) -> None:
         """Adds the slices of a batch to the open ones, and moves those that are closed to the arena."""

@@ -27,7 +27,8 @@ _LEAST = -(2**63)
 
 @dataclass(frozen=True)
 class Shape:
-    """A window without its base. Positions and times of integer streams are counted in integers, literally.
+    """A window without its base. Positions and times of integer streams are counted in integers,
+    literally.
     """
 
     axis: int
@@ -146,7 +147,8 @@ class DerivedStreams:
     # shapes of windows
 
     def enter_shape(self, slot: int, shape: Shape, base: int = 0) -> int:
-        """The place of a shape on a derived stream; `base` is for ROWS, windows in time begin at the origin.
+        """The place of a shape on a derived stream; `base` is for ROWS, windows in time begin at the
+        origin.
         """
         name = (slot, shape, base if shape.axis == slices.ROW else 0)
         place = self._shape_slots.get(name)

@@ -22,7 +22,6 @@ from anabranch.families.filters.slots import used_only
 from anabranch.families.filters.spec import Aggregate
 from anabranch.kernels.fanout import owners_of
 from anabranch.kernels.slices import ROW, Rows, cut, flush, pick_raw
-from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream, Time
 from anabranch.zones.columns import Array, numbers_of, times_of
 from anabranch.zones.packets import Kind, Packet
@@ -140,7 +139,9 @@ class Lifting:
         held.items[:] = 0
         out = empty_rows(len(picks), int(widths[slots].sum()), source.time.dtype)
         owners = np.empty(len(picks), np.int64)
-        rows, words = cut(slots, picks, source, layouts, self.derived.shape_arrays(), streams, held, out, owners)
+        rows, words = cut(
+            slots, picks, source, layouts, self.derived.shape_arrays(), streams, held, out, owners
+        )
         rows, words = flush(self.derived.streams.live, layouts, held, out, rows, words, owners)
         return owners[:rows], Rows._make([*(part[:rows] for part in out[:-1]), out.words[:words]])
 

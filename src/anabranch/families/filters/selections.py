@@ -11,10 +11,10 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
+from anabranch.families.filters.slots import used_only
 from anabranch.families.filters.spec import Select
 from anabranch.kernels.fanout import fan_out
 from anabranch.model.stream import NUMBER, Stream
-from anabranch.families.filters.slots import used_only
 from anabranch.zones.columns import Array
 
 SUBSCRIPTIONS = "subscriptions"
@@ -68,7 +68,10 @@ class Selections:
         if len(kept) < items.num_rows:
             rows = rows.take(pa.array(kept))
         used, local = used_only(codes, names)
-        lists = pa.ListArray.from_arrays(pa.array(list_offsets), pa.DictionaryArray.from_arrays(pa.array(local), pa.array(used, pa.string())))
+        lists = pa.ListArray.from_arrays(
+            pa.array(list_offsets),
+            pa.DictionaryArray.from_arrays(pa.array(local), pa.array(used, pa.string())),
+        )
         columns = [rows.column(0), lists, *rows.columns[1:]]
         return pa.record_batch(columns, names=[NUMBER, SUBSCRIPTIONS, *wanted[1:]])
 

@@ -10,7 +10,8 @@ from anabranch.zones.columns import Array
 
 
 class Slots:
-    """`Slots(count=(np.int64, 0))` has an array `count` in which free slots hold 0. Slots in use are `live`.
+    """`Slots(count=(np.int64, 0))` has an array `count` in which free slots hold 0. Slots in use are
+    `live`.
     """
 
     def __init__(self, **columns: tuple[Any, Any]) -> None:
@@ -41,7 +42,8 @@ class Slots:
         return slot
 
     def restore(self, slots: Array) -> None:
-        """Takes these slots, of an object that has none yet, in place of those that `take` would have given.
+        """Takes these slots, of an object that has none yet, in place of those that `take` would have
+        given.
         """
         assert self.size == 0
         for _ in range(int(slots.max()) + 1 if len(slots) else 0):
@@ -70,7 +72,9 @@ class Slots:
 
 
 def used_only(codes: Array, values: Array) -> tuple[Array, Array]:
-    """The values that the codes refer to, and the codes among these: a packet carries its dictionary with it."""
+    """The values that the codes refer to, and the codes among these: a packet carries its dictionary with
+    it.
+    """
     seen = np.zeros(len(values), bool)
     seen[codes] = True
     used = np.flatnonzero(seen)

@@ -49,7 +49,9 @@ def new_queries(count: int) -> Array:
 
 
 def grown(array: Array, size: int, empty: Array) -> Array:
-    """The array with at least `size` entries, doubled if it is too short; `empty` is a single entry that new ones are like."""
+    """The array with at least `size` entries, doubled if it is too short; `empty` is a single entry that new
+    ones are like.
+    """
     if size <= len(array):
         return array
     more = max(size, 2 * len(array)) - len(array)

@@ -1,7 +1,8 @@
 """The third stage of moving: the querying servers. A zone is the queries with number % zones == zone.
 
-In: fragments of the regions, by tick; names of objects; activations and cancellations. Out: result rows, by query and tick; within a tick
-first those that leave, then those that enter, each by name. Never: a position that no region sent.
+In: fragments of the regions, by tick; names of objects; activations and cancellations. Out: result rows, by
+query and tick; within a tick first those that leave, then those that enter, each by name. Never: a position
+that no region sent.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.families.moving import messages
-from anabranch.families.moving.messages import FRAGMENTS, NAMES
 from anabranch.families.moving.held import give_back, take
+from anabranch.families.moving.messages import FRAGMENTS, NAMES
 from anabranch.families.moving.names import has_integers
 from anabranch.families.moving.participating import Participating
 from anabranch.families.moving.plans import controls, finish, last_ticks, note_control, plan_of, plans
@@ -43,8 +44,7 @@ class Assemble(Stage):
         self.at = ARROW_TYPES[at_type(stream)]
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        table = take(state, HELD, lambda: Participating.load(state, self.zones, plans(state, self.integers))
-        )
+        table = take(state, HELD, lambda: Participating.load(state, self.zones, plans(state, self.integers)))
         for packet in controls(packets):
             mine = packet.rows.filter(pa.array(packet.rows.column("number").to_numpy() % self.zones == zone))
             for query in note_control(state, Packet(3, zone, packet.kind, mine))[0]:
@@ -106,10 +106,12 @@ class Assemble(Stage):
 
 
 def _fragments(packets: Sequence[Packet], table: Participating) -> Array:
-    """The rows (FRAGMENT) of all regions by query and tick, minus rows first; rows of queries that are gone are left out."""
+    """The rows (FRAGMENT) of all regions by query and tick, minus rows first; rows of queries that are gone
+    are left out.
+    """
     rows = np.zeros(sum(packet.rows.num_rows for packet in packets), FRAGMENT)
     for name in ("tick", "op", "who", "x", "y", "distance"):
-        rows[name] = messages.column(packets, name, FRAGMENT.fields[name][0])
+        rows[name] = messages.column(packets, name, FRAGMENT[name])
     numbers, which = np.unique(messages.column(packets, "query", np.int64), return_inverse=True)
     places = np.array([table.places.get(number, -1) for number in numbers.tolist()], np.int64)
     rows["place"] = places[which]
@@ -120,7 +122,9 @@ def _fragments(packets: Sequence[Packet], table: Participating) -> Array:
 
 
 def _netted(fragments: Array, zones: int) -> Array:
-    """Plus and minus tuples (ROW, `query` being its place) without those that cancel out: a minus of one region, a plus of another."""
+    """Plus and minus tuples (ROW, `query` being its place) without those that cancel out: a minus of one
+    region, a plus of another.
+    """
     rows = np.empty(len(fragments), ROW)
     for name in ROW.names or ():
         rows[name] = fragments["place" if name == "query" else name]
@@ -135,7 +139,7 @@ def _netted(fragments: Array, zones: int) -> Array:
 
 
 def _equal(left: Array, right: Array, *names: str) -> Array:
-    return np.logical_and.reduce([left[name] == right[name] for name in names])
+    return np.asarray(np.logical_and.reduce([left[name] == right[name] for name in names]))
 
 
 def _order(rows: Array, table: Participating) -> Array:

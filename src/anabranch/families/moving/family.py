@@ -1,4 +1,5 @@
-"""moving: objects within a range of, or nearest to, a moving or fixed focal point; or their count, min, max (PLACE*).
+"""moving: objects within a range of, or nearest to, a moving or fixed focal point; or their count, min, max
+(PLACE*).
 
     order --> home --> region --> assemble --> results
               by       by place   by query
@@ -6,13 +7,17 @@
 
 Choices that semantics.md leaves open:
 - Objects are shown as strings, or as integers where the stream's object column is one.
-- A report without a name, or with a coordinate that is missing or not finite, is no report: the object's last one stays.
+- A report without a name, or with a coordinate that is missing or not finite, is no report: the object's last
+  one stays.
 - Within a tick, rows of a subscription come `-` before `+`, each by object name.
-- A focal object that is gone (silent for longer than `expire`) leaves its queries without an answer: the members leave, with no
+- A focal object that is gone (silent for longer than `expire`) leaves its queries without an answer: the
+  members leave, with no
   distance, and a value becomes missing. When it reports again, the answer comes anew.
-- An extreme is a coordinate and the object that has it: it comes out when either changes. A count comes out at the first tick at
+- An extreme is a coordinate and the object that has it: it comes out when either changes. A count comes out
+  at the first tick at
   which the focal point is known, 0 included; a min or max when there is one.
-- A query that is cancelled at a time between two reports of one time still sees the second at a tick at that time.
+- A query that is cancelled at a time between two reports of one time still sees the second at a tick at that
+  time.
 - Where answers are assembled follows from the query's number; an issuer that moves changes nothing.
 """
 
@@ -66,7 +71,7 @@ def _check(stream: Stream) -> None:
     for setting in ("time", "object"):
         if getattr(stream, setting) is None:
             raise JobError(
-                f"stream {stream.name}: queries for moving objects need the setting `{setting}`, the name of a column"
+                f"stream {stream.name}: queries for moving objects need `{setting}`, the name of a column"
             )
     if len(stream.position) != 2:
         raise JobError(
@@ -76,5 +81,5 @@ def _check(stream: Stream) -> None:
         raise JobError(f"stream {stream.name}: tick = {stream.tick}; it must be greater than 0")
     if stream.bounds and len(stream.bounds) != 2:
         raise JobError(
-            f"stream {stream.name}: `bounds` has {len(stream.bounds)} pairs; moving objects need two, for x and y"
+            f"stream {stream.name}: `bounds` has {len(stream.bounds)} pairs; moving objects need two"
         )

@@ -12,7 +12,9 @@ from anabranch.kernels.moving_home import FOLLOWER, Followers
 
 
 def forwarding_requests(plans: dict[int, Plan], last: dict[int, int], names: HomeNames) -> Followers:
-    """The entries of all queries whose focal object this zone knows by now; `last` are the last ticks of those that end."""
+    """The entries of all queries whose focal object this zone knows by now; `last` are the last ticks of
+    those that end.
+    """
     wanted = [plan for plan in plans.values() if plan.focal is not None]
     by_object: dict[int, list[Plan]] = defaultdict(list)
     lengths = [len(plan.focal or b"") for plan in wanted]

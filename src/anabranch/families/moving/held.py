@@ -1,7 +1,8 @@
-"""What a zone holds in memory between batches: taken out for a step, changed in place, given back when its chunks are stored.
+"""What a zone holds in memory between batches: taken out for a step, changed in place, given back when its
+chunks are stored.
 
-It is built from the chunks again where it is missing or does not belong to them: on another worker, after a restart, and after a step that
-failed halfway, since what is taken out and not given back counts as missing.
+It is built from the chunks again where it is missing or does not belong to them: on another worker, after a
+restart, and after a step that failed halfway, since what is taken out and not given back counts as missing.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """The first stage of moving: the home servers. A zone is a bucket of object names.
 
-In: reports in stream order, activations and cancellations between them, the progress of time. Out: for each final tick, a move for the region that
-an object is in, a departure for the region it left, and a focal update for every region that the range of a query that follows the object
-touched or touches now; names of new objects to whom they may concern. Never: a look at another object.
+In: reports in stream order, activations and cancellations between them, the progress of time. Out: for each
+final tick, a move for the region that an object is in, a departure for the region it left, and a focal update
+for every region that the range of a query that follows the object touched or touches now; names of new
+objects to whom they may concern. Never: a look at another object.
 
-A report waits here until its tick is final, so that regions get whole ticks and only the last report of an object in each:
+A report waits here until its tick is final, so that regions get whole ticks and only the last report of an
+object in each:
 
-    ticks        0         1         2            time 2.3 is announced: ticks 0 to 2 are final
-    a reports    0    .4        1.5  1.9   2.2    sent: (0, at 0), (1, at .4), (2, at 1.9); 2.2 waits for tick 3
+    ticks        0         1         2            time 2.3 is announced: ticks 0 to 2 are final a reports    0
+    .4        1.5  1.9   2.2    sent: (0, at 0), (1, at .4), (2, at 1.9); 2.2 waits for tick 3
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.families.moving import messages
+from anabranch.families.moving.arrays import records
 from anabranch.families.moving.held import give_back, take
 from anabranch.families.moving.names import Strings, encoded, has_integers
 from anabranch.families.moving.objects import HomeObjects
-from anabranch.families.moving.arrays import records
 from anabranch.families.moving.plans import finish, last_ticks, note_control, plans
 from anabranch.families.moving.ticks import Ticks, final_tick, ticks_of
 from anabranch.kernels.moving_arrays import NEVER, Space
@@ -122,7 +124,9 @@ class Home(Stage):
     def _forwarded(
         self, held: HomeObjects, zone: int, state: State, ticks: Ticks, final: int, last: dict[int, int]
     ) -> list[Packet]:
-        """Moves and focal updates of the ticks that are final now; the reports of later ones go on waiting."""
+        """Moves and focal updates of the ticks that are final now; the reports of later ones go on
+        waiting.
+        """
         waiting = held.taken_reports()
         if waiting is None:
             return []

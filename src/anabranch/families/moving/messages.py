@@ -1,13 +1,14 @@
 """What the stages of moving say to each other: PARTIAL packets, told apart by the fact `what`.
 
-| what      | from, to                 | rows                                                                              |
-|-----------|--------------------------|-----------------------------------------------------------------------------------|
-| names     | home to region, assemble | who, name: an object that was not known before                                    |
-| moves     | home to region           | tick, who, x, y, number, gone, leaves, t0, t1, ...: moves and departures           |
-| focal     | home to region           | tick, query, who, x, y, gone, flags: where a query's focal object is               |
-| fragments | region to assemble       | tick, query, op, who, x, y, distance: plus and minus tuples, or x is a local value |
+| what      | from, to                 | rows                                                          |
+|-----------|--------------------------|---------------------------------------------------------------|
+| names     | home to region, assemble | who, name: an object that was not known before                |
+| moves     | home to region           | tick, who, x, y, number, gone, leaves, t0, t1, ...            |
+| focal     | home to region           | tick, query, who, x, y, gone, flags: where a focal object is  |
+| fragments | region to assemble       | tick, query, op, who, x, y, distance; x may be a local value  |
 
-Only final ticks travel, by tick within a packet. `who` is an object's number, `gone` the tick at which it is gone if it stays silent.
+Only final ticks travel, by tick within a packet. `who` is an object's number, `gone` the tick at which it is
+gone if it stays silent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Names of objects: kept as bytes whose order is that of the names, told once to every region and assembler that may need them.
+"""Names of objects: kept as bytes whose order is that of the names, told once to every region and assembler
+that may need them.
 
-An object's number is index * zones + zone, where `index` counts the objects of its home zone: dense over the whole stream, so that
-arrays can be indexed by it, and free of coordination between the zones.
+An object's number is index * zones + zone, where `index` counts the objects of its home zone: dense over the
+whole stream, so that arrays can be indexed by it, and free of coordination between the zones.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def has_integers(stream: Stream) -> bool:
 
 
 def encoded(column: pa.Array) -> Strings:
-    """The names of a column as bytes; a missing name is like an empty string or 0, the caller leaves it out."""
+    """The names of a column as bytes; a missing name is like an empty string or 0, the caller leaves it
+    out.
+    """
     if pa.types.is_integer(column.type):
         filled = pc.fill_null(column, 0) if column.null_count else column
         return integer_bytes(filled.to_numpy(zero_copy_only=False))
@@ -73,7 +76,9 @@ def focal_bytes(text: str, integers: bool) -> bytes | None:
 
 
 class NameTable:
-    """Names by object number, as regions and assemblers keep them; in chunks of the order in which they came."""
+    """Names by object number, as regions and assemblers keep them; in chunks of the order in which they
+    came.
+    """
 
     def __init__(self) -> None:
         self.arrays = Names(np.zeros(64, np.int64), np.zeros(64, np.int32), np.zeros(1024, np.uint8))
@@ -159,7 +164,7 @@ class HomeNames(NameTable):
         if self.count > before:
             new = np.arange(before, self.count)
             self._new.append((new, collect(self.arrays, new)))
-        return found
+        return np.asarray(found)
 
     def _make_spots(self, count: int) -> None:
         if 2 * count > len(self._table):

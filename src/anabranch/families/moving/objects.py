@@ -1,4 +1,6 @@
-"""What a home zone holds of its objects: names, the last report that went to a region, and the reports that wait for their tick."""
+"""What a home zone holds of its objects: names, the last report that went to a region, and the reports that
+wait for their tick.
+"""
 
 from __future__ import annotations
 

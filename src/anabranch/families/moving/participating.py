@@ -1,7 +1,9 @@
-"""The participating server table (PST) of a querying server: what each region last said about each of its queries.
+"""The participating server table (PST) of a querying server: what each region last said about each of its
+queries.
 
-For plus and minus tuples nothing is kept: an object that goes from one region to another comes as a minus and a plus of the same tick, which
-cancel out. For values it is the latest local value of every region, for nearest objects every region's list.
+For plus and minus tuples nothing is kept: an object that goes from one region to another comes as a minus and
+a plus of the same tick, which cancel out. For values it is the latest local value of every region, for
+nearest objects every region's list.
 """
 
 from __future__ import annotations

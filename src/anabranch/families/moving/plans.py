@@ -1,4 +1,6 @@
-"""A moving query in numbers, as the kernels want it; and the queries of a zone, until their last tick is final."""
+"""A moving query in numbers, as the kernels want it; and the queries of a zone, until their last tick is
+final.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ MODES = {None: OBJECTS, "count": COUNT, "min(x)": MIN_X, "max(x)": MAX_X, "min(y
 
 @dataclass(frozen=True)
 class Plan:
-    """`point` is a fixed focal point, `focal` the bytes of the focal object's name; both None: no object can be called that."""
+    """`point` is a fixed focal point, `focal` the bytes of the focal object's name; both None: no object can
+    be called that.
+    """
 
     number: int
     name: str
@@ -71,7 +75,9 @@ def plan_of(query: Active, integers: bool) -> Plan:
 
 
 def note_control(state: State, packet: Packet) -> tuple[list[Active], list[Ceased]]:
-    """What an ACTIVATE or CANCEL packet begins and ends. A query that ends is kept until `finish` says that its last tick is final."""
+    """What an ACTIVATE or CANCEL packet begins and ends. A query that ends is kept until `finish` says that
+    its last tick is final.
+    """
     if packet.kind is Kind.ACTIVATE:
         return queries.apply(state, [packet])[0], []
     active = queries.active(state).keys() - ends(state).keys()

@@ -1,11 +1,13 @@
-"""The second stage of moving: the regional servers. A zone is one of them, or several that are folded into one.
+"""The second stage of moving: the regional servers. A zone is one of them, or several that are folded into
+one.
 
-In: moves, departures and focal updates from the home zones, by tick; activations and cancellations. Out: fragments for the assemblers: plus and
-minus tuples, local counts and extremes, local lists of the k nearest. Never: a look at another region's objects, and never a
-tick that is not final.
+In: moves, departures and focal updates from the home zones, by tick; activations and cancellations. Out:
+fragments for the assemblers: plus and minus tuples, local counts and extremes, local lists of the k nearest.
+Never: a look at another region's objects, and never a tick that is not final.
 
-A list of the k nearest is local too: every region names its own k nearest, so that the assembler has the true k among them
-whatever moved where within the batch, and never has to ask back. That is why an answer is always `complete`.
+A list of the k nearest is local too: every region names its own k nearest, so that the assembler has the true
+k among them whatever moved where within the batch, and never has to ask back. That is why an answer is always
+`complete`.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ import numpy as np
 
 from anabranch.families.moving import messages, stored
 from anabranch.families.moving.arrays import records
-from anabranch.families.moving.messages import FOCAL_UPDATES, FRAGMENTS, IS_KNOWN, MOVES, NAMES, PARTICIPATES
 from anabranch.families.moving.held import give_back, take
+from anabranch.families.moving.messages import FOCAL_UPDATES, FRAGMENTS, IS_KNOWN, MOVES, NAMES, PARTICIPATES
 from anabranch.families.moving.names import has_integers
 from anabranch.families.moving.plans import ENDLESS, Plan, finish, last_ticks, note_control, plan_of, plans
 from anabranch.families.moving.server import RegionalServer
@@ -43,8 +45,7 @@ class Region(Stage):
         self.integers = has_integers(stream)
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        server = take(state, HELD, lambda: stored.load(state, self.space, plans(state, self.integers))
-        )
+        server = take(state, HELD, lambda: stored.load(state, self.space, plans(state, self.integers)))
         for packet in packets:
             if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
                 self._take_control(zone, state, server, packet)
@@ -78,7 +79,8 @@ class Region(Stage):
         if plan.point is None:
             return False
         marks = np.zeros(self.zones, np.uint8)
-        mark_zones(self.layout, *extent(self.space, plan.shape, plan.a, plan.b, *plan.point), marks)
+        low_x, high_x, low_y, high_y = extent(self.space, plan.shape, plan.a, plan.b, *plan.point)
+        mark_zones(self.layout, low_x, high_x, low_y, high_y, marks)
         return bool(marks[zone])
 
     def _starts(
@@ -109,7 +111,7 @@ class Region(Stage):
 
 def _moves(packets: Sequence[Packet], server: RegionalServer) -> tuple[Array, Array]:
     """The moves of all home zones in stream order, and their truths; the server gets room for them."""
-    columns = {name: messages.column(packets, name, MOVE.fields[name][0]) for name in MOVE.names or ()}
+    columns = {name: messages.column(packets, name, MOVE[name]) for name in MOVE.names or ()}
     server.make_room(max(len(server.names.arrays.start), int(columns["who"].max(initial=-1)) + 1))
     moves, truths = records(MOVE, columns), messages.words(packets, server.truths.shape[1])
     if len(packets) > 1:
@@ -130,7 +132,7 @@ def _events(
     flags = messages.column(focal, "flags", np.int64)
     updates = np.zeros(len(asked), EVENT)
     for field, column in (("tick", "tick"), ("x", "x"), ("y", "y"), ("focal", "who"), ("gone", "gone")):
-        updates[field] = messages.column(focal, column, EVENT.fields[field][0])
+        updates[field] = messages.column(focal, column, EVENT[field])
     updates["kind"] = FOCAL
     updates["place"] = [server.places.get(number, -1) for number in asked.tolist()]
     updates["here"], updates["known"] = (flags & PARTICIPATES) != 0, (flags & IS_KNOWN) != 0

@@ -1,10 +1,10 @@
 """The regional server table (RST): which server covers what, known to every home zone alike.
 
-| setting              | regions                                                                              |
-|----------------------|--------------------------------------------------------------------------------------|
-| [columns, rows]      | equal cells over `bounds`, row by row; what lies beyond belongs to the nearest cell  |
-| rectangles           | the first that contains the point, else the nearest                                  |
-| no `bounds`          | cells of a few per cent of the coordinate, whatever its units, dealt to the zones    |
+| setting         | regions                                                                             |
+|-----------------|-------------------------------------------------------------------------------------|
+| [columns, rows] | equal cells over `bounds`, row by row; what lies beyond belongs to the nearest cell |
+| rectangles      | the first that contains the point, else the nearest                                 |
+| no `bounds`     | cells of a few per cent of the coordinate, whatever its units, dealt to the zones   |
 
 Region r lives in zone r % zones. Regions decide where work is done, never what comes out.
 """

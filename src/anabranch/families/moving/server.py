@@ -1,7 +1,8 @@
-"""A regional server in memory: its objects, the local parts of the queries it participates in, and the grid over both.
+"""A regional server in memory: its objects, the local parts of the queries it participates in, and the grid
+over both.
 
-Built from the state where a worker takes the zone over; the grid and the lists by age are never stored. Which place a query has
-and how the grid is cut decides nothing about what comes out.
+Built from the state where a worker takes the zone over; the grid and the lists by age are never stored. Which
+place a query has and how the grid is cut decides nothing about what comes out.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class RegionalServer:
     # queries come and go
 
     def add(self, plan: Plan, condition: int, here: bool, place: int | None = None) -> None:
-        """Enters a query, at a place of its own or the one it had. A fixed focal point is known from the beginning."""
+        """Enters a query, at a place of its own or the one it had. A fixed focal point is known from the
+        beginning.
+        """
         if not self._free_places:
             self.reserve(len(self.queries) + 1)
         if place is None:
@@ -125,7 +128,9 @@ class RegionalServer:
     # the grid
 
     def _fit_grid(self, moves: Array) -> None:
-        """Makes the grid anew when it no longer fits: twice as many objects, or many reports from beyond its border."""
+        """Makes the grid anew when it no longer fits: twice as many objects, or many reports from beyond its
+        border.
+        """
         if not len(moves):
             return
         grid = self.grid
@@ -138,7 +143,9 @@ class RegionalServer:
             self.make_grid(moves)
 
     def make_grid(self, moves: Array | None = None) -> None:
-        """A grid over the middle 98 per cent of the objects (and of reports that are about to come), with every object and query."""
+        """A grid over the middle 98 per cent of the objects (and of reports that are about to come), with
+        every object and query.
+        """
         present = self.objects[self.objects["present"] != 0]
         x, y, count = present["x"], present["y"], len(present)
         if moves is not None:

@@ -17,7 +17,9 @@ class Circle:
 
 @dataclass(frozen=True)
 class Box:
-    """Objects in a box `width` (along x) by `height` (along y) whose centre is the focal point; the border belongs to it."""
+    """Objects in a box `width` (along x) by `height` (along y) whose centre is the focal point; the border
+    belongs to it.
+    """
 
     width: float
     height: float
@@ -37,8 +39,8 @@ Shape = Circle | Box | KNearest
 class Moving:
     """`focal` is an object's name (always a string) or a fixed point (x, y).
 
-    `value` is None for the objects themselves, or one of count, min(x), max(x), min(y), max(y).
-    `issuer` is the object that asks, who may move too; it decides where the answer is assembled, not what it is.
+    `value` is None for the objects themselves, or one of count, min(x), max(x), min(y), max(y). `issuer` is
+    the object that asks, who may move too; it decides where the answer is assembled, not what it is.
     """
 
     shape: Shape

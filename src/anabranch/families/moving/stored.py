@@ -1,4 +1,5 @@
-"""A regional server's state: which of its arrays are kept in which chunks, and how it is built from them again.
+"""A regional server's state: which of its arrays are kept in which chunks, and how it is built from them
+again.
 
 | chunk        | holds                                                                            |
 |--------------|----------------------------------------------------------------------------------|
@@ -17,7 +18,15 @@ from anabranch.families.moving.conditions import Conditions
 from anabranch.families.moving.names import NameTable
 from anabranch.families.moving.plans import Plan
 from anabranch.families.moving.server import RegionalServer
-from anabranch.kernels.moving_arrays import AGED_OBJECTS, AGED_QUERIES, BLOCK, NEAREST, NEVER, QUERY_BLOCK, Space
+from anabranch.kernels.moving_arrays import (
+    AGED_OBJECTS,
+    AGED_QUERIES,
+    BLOCK,
+    NEAREST,
+    NEVER,
+    QUERY_BLOCK,
+    Space,
+)
 from anabranch.kernels.moving_grid import remember_all
 from anabranch.zones.columns import Array
 from anabranch.zones.state import State

@@ -1,7 +1,9 @@
-"""Ticks: the moments origin + n * tick at which moving answers are brought up to date; between the stages only n travels.
+"""Ticks: the moments origin + n * tick at which moving answers are brought up to date; between the stages
+only n travels.
 
-Whole times stay whole: with an int or timestamp column and a whole tick all arithmetic is in int64. Otherwise it is in float64, and n is
-what the formula origin + n * tick says when it is computed, not what a division suggests.
+Whole times stay whole: with an int or timestamp column and a whole tick all arithmetic is in int64. Otherwise
+it is in float64, and n is what the formula origin + n * tick says when it is computed, not what a division
+suggests.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ class Ticks:
         return self._first(times + by, lambda at: at - times > by)
 
     def after(self, time: Time | None) -> int:
-        """The first tick of a query that is active from `time` on, exclusive; from the origin on if there is none."""
+        """The first tick of a query that is active from `time` on, exclusive; from the origin on if there is
+        none.
+        """
         if time is None:
             return 0
         return int(self._first(np.array([time]), lambda at: at > time)[0])
@@ -61,7 +65,9 @@ class Ticks:
         return self.after(time) - 1
 
     def _first(self, guess: Array, holds: Any) -> Array:
-        """The least n >= 0 for which `holds(origin + n * tick)`, which is false before some moment near `guess` and true from then on."""
+        """The least n >= 0 for which `holds(origin + n * tick)`, which is false before some moment near
+        `guess` and true from then on.
+        """
         numbers = np.maximum(np.floor_divide(guess - self.origin, self.tick), 0).astype(np.int64)
         while True:
             low = ~holds(self.times(numbers))
@@ -78,10 +84,12 @@ class Ticks:
 def final_tick(ticks: Ticks, progress: Mapping[str, Any]) -> int:
     """The last tick that no report, activation or cancellation to come can change; -1 if there is none.
 
-    Reports older than `time` do not come any more. Activations and cancellations at a moment before `last`, the time of the last item
-    that left order, have been announced; those between `last` and `time` have not, so ticks in between wait for the next item:
+    Reports older than `time` do not come any more. Activations and cancellations at a moment before `last`,
+    the time of the last item that left order, have been announced; those between `last` and `time` have not,
+    so ticks in between wait for the next item:
 
-        lateness = 4    left: ... 5    waiting: 14    time = 10    a query that ends at 7 is announced before 14
+        lateness = 4    left: ... 5    waiting: 14    time = 10    a query that ends at 7 is announced before
+        14
                                                                    ticks up to 5 are final, 6 to 9 wait
     """
     if progress["ended"]:

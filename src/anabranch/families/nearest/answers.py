@@ -1,10 +1,12 @@
 """From what became and ceased to be one of the k nearest to rows of the result table.
 
-In: the log of each part and the rows on the shelf. Out: one packet for delivery. The rows of a subscription are in order: moment after moment; at one
-moment first those that stop, nearest first, then those that become, nearest first.
+In: the log of each part and the rows on the shelf. Out: one packet for delivery. The rows of a subscription
+are in order: moment after moment; at one moment first those that stop, nearest first, then those that become,
+nearest first.
 
-The table has `subscription, at, op, id, distance` and the item's columns as `item.<name>`. `at` is the time of the arrival that
-caused it or the moment at which the window let an item go; where the stream has no time, the number of the arrival.
+The table has `subscription, at, op, id, distance` and the item's columns as `item.<name>`. `at` is the time
+of the arrival that caused it or the moment at which the window let an item go; where the stream has no time,
+the number of the arrival.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""One batch as a rendezvous zone sees it: the recent items and the new ones as arrays, and where the clocks stand.
+"""One batch as a rendezvous zone sees it: the recent items and the new ones as arrays, and where the clocks
+stand.
 
-In: the mail and the shelf. Out: what the kernel wants, group by group. Columns and grids are made once for all groups that share them.
+In: the mail and the shelf. Out: what the kernel wants, group by group. Columns and grids are made once for
+all groups that share them.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from functools import partial
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +38,9 @@ _LONG_AGO = -(1 << 61)
 
 @dataclass(frozen=True)
 class Known:
-    """What a zone knows of the stream after a batch. `low` is the number of the oldest item that is still in the buffer."""
+    """What a zone knows of the stream after a batch. `low` is the number of the oldest item that is still in
+    the buffer.
+    """
 
     progress: Progress = field(default_factory=Progress)
     low: int = 0
@@ -158,8 +162,9 @@ class Batch:
         return _LONG_AGO if self.known.progress.last is None else self.known.progress.last
 
     def bound(self, group: Group) -> int | float:
-        """What is due before this has left when the batch is through. Arrivals at a time come before departures at that time, and
-        more of them may follow, unless the stream has ended."""
+        """What is due before this has left when the batch is through. Arrivals at a time come before
+        departures at that time, and more of them may follow, unless the stream has ended.
+        """
         if group.by_rows:
             return self.ordinals(group.by).stop
         last = self.progress.last
@@ -188,7 +193,9 @@ class Batch:
 
 
 def _own(column: Array) -> Array:
-    """An array that can be written to: what Arrow lends is of another type to a kernel, which would be compiled twice."""
+    """An array that can be written to: what Arrow lends is of another type to a kernel, which would be
+    compiled twice.
+    """
     return column if column.flags.writeable else column.copy()
 
 

@@ -1,7 +1,8 @@
 """The candidates of a part's queries: one chunk of state, brought up to date with a batch by the kernel.
 
-In: a part, its chunk, the items and when its queries end. Out: what became or ceased to be one of the k nearest; the chunk, put only
-if it changed. The chunk names its queries, so that queries that came or went since it was written are told from those that stayed.
+In: a part, its chunk, the items and when its queries end. Out: what became or ceased to be one of the k
+nearest; the chunk, put only if it changed. The chunk names its queries, so that queries that came or went
+since it was written are told from those that stayed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Moved:
 
 @dataclass(frozen=True)
 class Ending:
-    """The queries that end in this batch: the first number that each does not see, and the moment before which all that is due has left."""
+    """The queries that end in this batch: the first number that each does not see, and the moment before
+    which all that is due has left.
+    """
 
     stop: Mapping[int, int]
     bound: Mapping[int, int | float]
@@ -119,7 +122,9 @@ def _queries(group: Group, part: Part, bound: int | float, ending: Ending) -> ra
 
 
 def _stock(held: Arrays | None, group: Group, part: Part) -> tuple[rapf.Stock, bool]:
-    """The chunk as the kernel wants it, with a row for each query of the part; whether it had to be realigned."""
+    """The chunk as the kernel wants it, with a row for each query of the part; whether it had to be
+    realigned.
+    """
     if held is not None and np.array_equal(held["query"], part.numbers):
         return rapf.Stock(**{name: held[name] for name in rapf.Stock._fields}), False
     count = len(part.numbers)

@@ -1,8 +1,8 @@
 """The clock of ROWS windows: how many items with all coordinates there were up to each item.
 
-In: the numbers of all new items, whether known here or not, and which of them lack a coordinate. Out: ordinals, and the times that go with them. An
-item's ordinal is its number less the items without coordinates before it; those are few, so only they are kept, and of
-them only the ones among recent items.
+In: the numbers of all new items, whether known here or not, and which of them lack a coordinate. Out:
+ordinals, and the times that go with them. An item's ordinal is its number less the items without coordinates
+before it; those are few, so only they are kept, and of them only the ones among recent items.
 
     numbers            0  1  2  3  4  5  6         1 and 4 lack a coordinate
     ordinals           0  0  1  2  2  3  4         theirs are those of the item before

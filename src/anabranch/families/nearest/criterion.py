@@ -1,7 +1,8 @@
 """PA's probabilistic criterion: how many of the nearest items are enough (docs/decisions/pa-criterion.md).
 
-In: k and the error sigma that a query allows. Out: the candidate limit. In a stream in random order, an item that arrives with rank r is among the k
-nearest at some time of its life with probability 2 P(B <= k - 1), where B counts the heads of r + k - 1 tosses of a fair coin.
+In: k and the error sigma that a query allows. Out: the candidate limit. In a stream in random order, an item
+that arrives with rank r is among the k nearest at some time of its life with probability 2 P(B <= k - 1),
+where B counts the heads of r + k - 1 tosses of a fair coin.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ def chance(rank: int, k: int) -> float:
 
 @cache
 def candidate_limit(k: int, sigma: float) -> int:
-    """The least number c of nearest items to keep, answer included, such that what ranks behind them comes back with
-    probability at most sigma: chance(c + 1) <= sigma. The chance falls with the rank, so the limit is found by halving."""
+    """The least number c of nearest items to keep, answer included, such that what ranks behind them comes
+    back with probability at most sigma: chance(c + 1) <= sigma. The chance falls with the rank, so the limit
+    is found by halving.
+    """
     low, high = k, 2 * k + 16
     while chance(high + 1, k) > sigma:
         low, high = high, 2 * high

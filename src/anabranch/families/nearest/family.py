@@ -1,6 +1,7 @@
 """The nearest family: k-NN queries over sliding windows, after D-ZaLaPS.
 
-order -> home (recent items, who is interested in which cells) -> rendezvous (candidates of the queries) -> deliver
+order -> home (recent items, who is interested in which cells) -> rendezvous (candidates of the queries) ->
+deliver
                 ^                                                      |
                 +------------- merger updates: cells of interest ------+
 """
@@ -34,7 +35,9 @@ class NearestFamily(Family):
         return Chain((Home(stream, zones), Rendezvous(stream, zones)), self.spread(stream, zones))
 
     def spread(self, stream: Stream, zones: int) -> Spread:
-        """Items go home to the zone of their cell where the stream declares position and bounds; else any zone will do."""
+        """Items go home to the zone of their cell where the stream declares position and bounds; else any
+        zone will do.
+        """
         if zones == 1 or not stream.position or len(stream.bounds) != len(stream.position):
             return Slices(zones)
         return ByZone(ZoneOfPosition(stream, zones))

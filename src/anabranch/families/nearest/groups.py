@@ -1,6 +1,8 @@
-"""The queries of a rendezvous zone as arrays: groups that share coordinates and clock, in parts of at most 250 queries.
+"""The queries of a rendezvous zone as arrays: groups that share coordinates and clock, in parts of at most
+250 queries.
 
-In: the queries as zones.queries keeps them. Out: groups of parts; a part's candidates are one chunk of state (candidates.py).
+In: the queries as zones.queries keeps them. Out: groups of parts; a part's candidates are one chunk of state
+(candidates.py).
 
     unit      clock of the items                                       moments
     rows      how many items with all coordinates came before          int64

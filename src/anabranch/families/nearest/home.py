@@ -1,11 +1,14 @@
-"""First stage: the items' homes. A home keeps recent items and knows which zones are interested in which cells.
+"""First stage: the items' homes. A home keeps recent items and knows which zones are interested in which
+cells.
 
-In: from order, items, queries that begin, and progress; from rendezvous (back packets), the space and the mergers. Out: items for the
-zones that want them: on arrival if their cell is of interest, and later when interest has grown to cover it while they were still
-in the buffer. Never: a look at a query beyond whose it is.
+In: from order, items, queries that begin, and progress; from rendezvous (back packets), the space and the
+mergers. Out: items for the zones that want them: on arrival if their cell is of interest, and later when
+interest has grown to cover it while they were still in the buffer. Never: a look at a query beyond whose it
+is.
 
-A zone gets everything where a cell is not enough to decide: before the space is known, in the batch that brings it a new query, and in a
-batch so long that the guards of one of its queries may leave the window (interest.Merger.holds).
+A zone gets everything where a cell is not enough to decide: before the space is known, in the batch that
+brings it a new query, and in a batch so long that the guards of one of its queries may leave the window
+(interest.Merger.holds).
 """
 
 from __future__ import annotations
@@ -121,8 +124,9 @@ class Home(Stage):
         begun: bool,
         progress: Progress | None,
     ) -> Array | None:
-        """Which items of a chunk a zone wants now; None for none. What waited before and was not wanted is looked at again
-        only if a merger grew or does not hold any more."""
+        """Which items of a chunk a zone wants now; None for none. What waited before and was not wanted is
+        looked at again only if a merger grew or does not hold any more.
+        """
         new = waiting.is_new(chunk)
         size = waiting.size(chunk)
         if new and begun:

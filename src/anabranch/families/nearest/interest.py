@@ -1,17 +1,21 @@
 """Cells of interest: what a rendezvous zone wants to see, and how homes know (D-ZaLaPS, section 5.2).
 
-A zone merges the balls of its queries, cell by cell, for each tuple of columns they go by: its *merger*. Homes keep a copy of every
-zone's mergers and forward an item to the zones one of whose mergers wants its cell. A merger is
+A zone merges the balls of its queries, cell by cell, for each tuple of columns they go by: its *merger*.
+Homes keep a copy of every zone's mergers and forward an item to the zones one of whose mergers wants its
+cell. A merger is
 
-    none    no queries
-    all     everything: a query has no radius (fewer than k are known, RA, counted rows), or the balls cover half of the space anyway
-    cells   some cells, and until when that holds: for batches that end before the number `numbers` and before the time `time`.
-            After that the guards of some query may have left the window, and home must treat the merger as `all`
+    none    no queries all     everything: a query has no radius (fewer than k are known, RA, counted rows),
+    or the balls cover half of the space anyway cells   some cells, and until when that holds: for batches
+    that end before the number `numbers` and before the time `time`.
+            After that the guards of some query may have left the window, and home must treat the merger as
+            `all`
 
-`low` is the number of the oldest item that may still be wanted when a ball grows: what is older and was not wanted is dominated.
-`counts` says that a window counts items, so that those not sent must at least be counted (messages.PASSED).
+`low` is the number of the oldest item that may still be wanted when a ball grows: what is older and was not
+wanted is dominated. `counts` says that a window counts items, so that those not sent must at least be counted
+(messages.PASSED).
 
-Balls are marked a tenth too large and cells are given back only every REBUILD batches, so that homes hear of few changes.
+Balls are marked a tenth too large and cells are given back only every REBUILD batches, so that homes hear of
+few changes.
 """
 
 from __future__ import annotations
@@ -69,7 +73,9 @@ class Table:
         self.grown: set[tuple[int, By]] = set()
 
     def update(self, zone: int, facts: dict[str, Any], toggled: pa.RecordBatch, cells: int) -> None:
-        """Takes over what a zone says about one of its mergers: the cells that changed sides, and the rest."""
+        """Takes over what a zone says about one of its mergers: the cells that changed sides, and the
+        rest.
+        """
         merger = Merger.of(facts)
         key = self._key(zone, merger.by)
         if merger.want == NONE:
@@ -139,7 +145,9 @@ class Own:
         return np.zeros(self.overlay.cells.count, np.uint8)
 
     def update(self, wanted: Merger, balls: Balls) -> tuple[Merger, Array] | None:
-        """What to tell the homes, if anything: the merger and the cells that changed sides. `wanted.want` is CELLS or NONE."""
+        """What to tell the homes, if anything: the merger and the cells that changed sides. `wanted.want` is
+        CELLS or NONE.
+        """
         if wanted.want == NONE:
             self.state.drop(self.key)
             return (wanted, np.empty(0, np.int32)) if self.told.want != NONE else None
@@ -166,7 +174,9 @@ class Own:
         return None if unchanged else (wanted, toggled)
 
     def _mark(self, balls: Balls) -> None:
-        """Adds the cells of balls that outgrew their mark; begins anew when a query has gone or cells were long not given back."""
+        """Adds the cells of balls that outgrew their mark; begins anew when a query has gone or cells were
+        long not given back.
+        """
         stays = np.isin(self.query, balls.query, assume_unique=True).all()
         if self.age >= REBUILD or not stays:
             self.cells, marked, self.age = self._no_cells(), np.full(len(balls.query), -1.0), 0

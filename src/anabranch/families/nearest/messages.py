@@ -1,11 +1,11 @@
 """What home and rendezvous say to each other: PARTIAL packets, told apart by the fact `say`.
 
-    say      from        to           rows and facts
-    items    home        rendezvous   items, by number; those older than this batch come to be known late
-    passed   home        rendezvous   the numbers and times of new items that were not sent, and which coordinates they have
-    extent   home        rendezvous   facts `extent`: least and greatest value of each number column, until the space is known
-    space    rendezvous  home         facts `bounds`: the space, once
-    merger   rendezvous  home         which cells the zone is interested in now; see interest.py
+    say      from        to           rows and facts items    home        rendezvous   items, by number; those
+    older than this batch come to be known late passed   home        rendezvous   the numbers and times of new
+    items that were not sent, and which coordinates they have extent   home        rendezvous   facts
+    `extent`: least and greatest value of each number column, until the space is known space    rendezvous
+    home         facts `bounds`: the space, once merger   rendezvous  home         which cells the zone is
+    interested in now; see interest.py
 
 Counters have the paper's names (section 5.2); a NOTE carries them.
 """
@@ -23,8 +23,8 @@ HOME, RENDEZVOUS = 1, 2
 
 ITEMS, PASSED, EXTENT, SPACE, MERGER = "items", "passed", "extent", "space", "merger"
 
-#: An item reaches its home; a home forwards it to another zone; a zone reports it to a subscriber; a zone tells a home which
-#: cells it is interested in; a query begins or ends at its zone.
+#: An item reaches its home; a home forwards it to another zone; a zone reports it to a subscriber; a zone
+#: tells a home which cells it is interested in; a query begins or ends at its zone.
 NOTIFY_RENDEZVOUS = "notify rendezvous"
 NOTIFY_INTERESTED = "notify interested"
 NOTIFY_OWNER = "notify owner"

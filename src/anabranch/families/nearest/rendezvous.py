@@ -1,11 +1,12 @@
 """Second stage: the queries whose points lie in this zone's cells, and the candidates of each.
 
-In: from order, queries that begin and end, and progress; from the homes, the items that this zone is interested in, and how many passed by. Out: rows of
-the result table for delivery; for the homes, the cells of interest as they changed (back packets, which take effect in the next batch).
-Never: a look at an item that no ball of its queries reaches, except to count it.
+In: from order, queries that begin and end, and progress; from the homes, the items that this zone is
+interested in, and how many passed by. Out: rows of the result table for delivery; for the homes, the cells of
+interest as they changed (back packets, which take effect in the next batch). Never: a look at an item that no
+ball of its queries reaches, except to count it.
 
-Departures happen up to the time of the last item, not up to the progress of time: with lateness the two differ, and a query's end
-that lies between them is announced only with the first item after it.
+Departures happen up to the time of the last item, not up to the progress of time: with lateness the two
+differ, and a query's end that lies between them is announced only with the first item after it.
 """
 
 from __future__ import annotations

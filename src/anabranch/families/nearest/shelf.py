@@ -1,7 +1,8 @@
 """The items that a rendezvous zone keeps: those in its recent buffer, and those that are candidates.
 
-In: rows by number. Out: columns of the recent ones, and any row that is kept, by number. In chunks as they came (small ones are put
-together); a chunk goes when nothing in it is needed, and is thinned out when the shelf has doubled since it was last tidied.
+In: rows by number. Out: columns of the recent ones, and any row that is kept, by number. In chunks as they
+came (small ones are put together); a chunk goes when nothing in it is needed, and is thinned out when the
+shelf has doubled since it was last tidied.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ class Shelf:
         self.state.put(_TIDY, {"kept": np.array([kept], np.int64)})
 
     def take(self, numbers: Array) -> pa.RecordBatch:
-        """The rows with these numbers, all of them on the shelf, in this order and as often as they are named."""
+        """The rows with these numbers, all of them on the shelf, in this order and as often as they are
+        named.
+        """
         keys = self.keys()
         held = np.concatenate([self.numbers(key) for key in keys])
         least = int(held.min())
@@ -114,7 +117,7 @@ class Recent:
     def __init__(self, shelf: Shelf, low: int) -> None:
         self.shelf = shelf
         self.spans: list[tuple[str, int]] = []
-        for key in shelf.keys():
+        for key in shelf.keys():  # noqa: SIM118 - a shelf is no dictionary
             numbers = shelf.numbers(key)
             if numbers[-1] >= low:
                 self.spans.append((key, int(np.searchsorted(numbers, low))))

@@ -1,8 +1,10 @@
-"""The coordinate space of a stream: bounds, and one overlay of cells and zones for each tuple of columns that queries go by.
+"""The coordinate space of a stream: bounds, and one overlay of cells and zones for each tuple of columns that
+queries go by.
 
-In: what the stream declares, and the first items. Out: the zone of a point, the cells of items. Bounds that the stream does not declare are
-taken from the first batch that has items: every home says what it saw, every rendezvous adds it up to the same result, and
-tells the homes. Once known they stay; items beyond belong to the nearest cell.
+In: what the stream declares, and the first items. Out: the zone of a point, the cells of items. Bounds that
+the stream does not declare are taken from the first batch that has items: every home says what it saw, every
+rendezvous adds it up to the same result, and tells the homes. Once known they stay; items beyond belong to
+the nearest cell.
 """
 
 from __future__ import annotations

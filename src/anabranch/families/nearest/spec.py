@@ -13,7 +13,8 @@ METHODS = ("RAPF", "RA", "PA")
 
 @dataclass(frozen=True)
 class Nearest:
-    """The k items nearest to `point` by the columns `by`, among those in the window (its step does not matter).
+    """The k items nearest to `point` by the columns `by`, among those in the window (its step does not
+    matter).
 
     `sigma` is the error that PA may make; None for RA and RAPF, which are exact.
     """

@@ -1,7 +1,8 @@
 """A home's recent buffer: items that some zone did not want on arrival and may want later.
 
-In: new items, and which zone took which. Out: the items that wait, chunk by chunk, each with the zones that have them. A chunk is a batch's
-items: the rows never change, the marks of who has them do; both go when the youngest item is too old for everybody.
+In: new items, and which zone took which. Out: the items that wait, chunk by chunk, each with the zones that
+have them. A chunk is a batch's items: the rows never change, the marks of who has them do; both go when the
+youngest item is too old for everybody.
 """
 
 from __future__ import annotations
