@@ -1,9 +1,8 @@
-"""The forest of selections: the same answers as each condition by itself, the same shape in whatever
-order.
-"""
+"""The forest of selections: the answers of each condition by itself, the same shape in whatever order."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -233,6 +232,28 @@ def test_no_rows_and_no_selections() -> None:
     forest.add(EVERYTHING)
     offsets, nodes = forest.match(ITEMS.slice(0, 0))
     assert (offsets.tolist(), nodes.tolist()) == ([0], [])
+
+
+def test_the_ends_of_what_a_column_can_hold() -> None:
+    """Where the greatest value is asked for by name, it is not an open end."""
+    conditions = [
+        Constant("p", op, flag) for op in (Op.EQ, Op.NE, Op.GE, Op.LT) for flag in (True, False)
+    ] + [
+        Constant(column, op, end)
+        for column in ("x", "a")
+        for op in (Op.EQ, Op.NE)
+        for end in (math.inf, 2**63 - 1)
+    ]
+    forest = Forest.build([normal_form(term, STREAM) for term in conditions], STREAM)
+    blank: dict[str, Any] = dict.fromkeys(column.name for column in STREAM.columns)
+    values = [
+        {"p": p, "x": x, "a": a} for p in (None, True, False) for x in (1.0, math.inf) for a in (0, 2**63 - 1)
+    ]
+    items = batch([{**blank, **row} for row in values])
+    answer = found(forest, items)
+    for term in conditions:
+        node = forest.node_of(normal_form(term, STREAM))
+        assert answer[node] == np.flatnonzero(evaluate(term, items)).tolist()
 
 
 def test_slices_and_other_arrow_types() -> None:

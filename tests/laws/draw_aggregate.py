@@ -31,8 +31,9 @@ COLUMNS = {
     "when": ColumnType.TIMESTAMP,
 }
 
-#: What a length of 1 is in the stored units of time, and the lengths that windows can have in these.
-_UNITS = {ColumnType.INT: 1, ColumnType.FLOAT: 0.25, ColumnType.TIMESTAMP: MICROSECONDS}
+#: What a length of 1 is in the stored units of time. Tenths are not exact in binary: there the formula, as it
+#: stands, decides which items are in a window.
+_UNITS = {ColumnType.INT: 1, ColumnType.FLOAT: 0.1, ColumnType.TIMESTAMP: MICROSECONDS}
 
 
 def _moment(seconds: float) -> datetime:
@@ -41,7 +42,7 @@ def _moment(seconds: float) -> datetime:
 
 @st.composite
 def _stream_and_items(draw: st.DrawFn) -> tuple[Stream, pa.RecordBatch]:
-    """A stream whose time is an integer, a float in quarters or a timestamp."""
+    """A stream whose time is an integer, a float in tenths or a timestamp."""
     kind = draw(st.sampled_from([ColumnType.INT, ColumnType.INT, ColumnType.FLOAT, ColumnType.TIMESTAMP]))
     unit = _UNITS[kind]
     count = draw(st.integers(0, 30))

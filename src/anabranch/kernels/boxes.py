@@ -1,9 +1,9 @@
 """Items in small boxes: what lies within a radius of a point, without a look at most of the rest.
 
 Items come in blocks, in stream order. Each block is halved along its widest dimension until at most LEAF
-items remain: a leaf, with the box that bounds it. A ball is first compared with the boxes of a block, all of
-them, one dimension after the other, which is a loop over neighbouring numbers; then with the items of the few
-leaves that it touches.
+items remain: a leaf, with the box that bounds it. A ball is first compared with the boxes of a block, all
+of them, one dimension after the other, which is a loop over neighbouring numbers; then with the items of
+the few leaves that it touches.
 
     block of 2048 items, 4 dimensions: 128 leaves; a ball with 8 of the items touches about 15 of them
 
@@ -29,8 +29,8 @@ LEAVES = BLOCK // LEAF
 
 
 class Boxes(NamedTuple):
-    """Blocks of leaves. Items with a missing coordinate are in no leaf; a leaf's unused places are infinitely
-    far.
+    """Blocks of leaves. Items with a missing coordinate are in no leaf; a leaf's unused places are
+    infinitely far.
     """
 
     start: Array  # int64[blocks + 1]: the first item of each block
@@ -81,78 +81,98 @@ def _block_starts(first: int, stop: int) -> Array:
 
 @kernel
 def _halve(place: Array, order: Array, size: int, boxes: Boxes, block: int) -> None:
-    """Puts the items order[:size] into the leaves of a block."""
+    """Puts the items order[:size] into the leaves of a block.
+
+    Which dimension is the widest is reckoned from the widths of the block, halved with every split; it
+    need not be exact.
+    """
     d = place.shape[0]
     stack = np.empty((64, 2), np.int64)
+    widths = np.empty((64, d), np.float64)
+    key = np.empty(size, np.float64)
     depth = 0
     if size > 0:
         stack[0, 0], stack[0, 1] = 0, size
+        for j in range(d):
+            low, high = _extent(place, j, order, 0, size)
+            widths[0, j] = high - low
         depth = 1
-    low = np.empty(d, np.float64)
-    high = np.empty(d, np.float64)
     while depth > 0:
         depth -= 1
         a, b = stack[depth, 0], stack[depth, 1]
-        widest = _measure(place, order, a, b, low, high)
         if b - a <= LEAF:
-            box = boxes.leaves[block]
-            for j in range(d):
-                boxes.low[block, j, box] = low[j]
-                boxes.high[block, j, box] = high[j]
-                for spot in range(b - a):
-                    boxes.place[block, box, j, spot] = place[j, order[a + spot]]
-            for spot in range(b - a):
-                boxes.item[block, box, spot] = order[a + spot]
-            boxes.leaves[block] += 1
+            _fill(place, order, a, b, boxes, block)
             continue
+        widest = 0
+        for j in range(1, d):
+            if widths[depth, j] > widths[depth, widest]:
+                widest = j
         # the left half is whole leaves, so that only a block's last one is not full
         middle = a + ((b - a) // 2 + LEAF - 1) // LEAF * LEAF
-        _part(place, widest, order, a, b, middle)
+        for spot in range(a, b):
+            key[spot] = place[widest, order[spot]]
+        _part(key, order, a, b, middle)
+        widths[depth, widest] /= 2.0
+        widths[depth + 1] = widths[depth]
         stack[depth, 0], stack[depth, 1] = middle, b
         stack[depth + 1, 0], stack[depth + 1, 1] = a, middle
         depth += 2
 
 
 @kernel
-def _measure(place: Array, item: Array, a: int, b: int, low: Array, high: Array) -> int:
-    """The box of some items, and its widest dimension."""
-    widest = 0
-    width = -1.0
-    for j in range(len(low)):
-        least = math.inf
-        most = -math.inf
-        for spot in range(a, b):
-            value = place[j, item[spot]]
-            least = min(least, value)
-            most = max(most, value)
-        low[j], high[j] = least, most
-        if most - least > width:
-            widest, width = j, most - least
-    return widest
+def _fill(place: Array, order: Array, a: int, b: int, boxes: Boxes, block: int) -> None:
+    """The next leaf of a block: the items order[a:b] and their box."""
+    box = boxes.leaves[block]
+    for j in range(place.shape[0]):
+        boxes.low[block, j, box], boxes.high[block, j, box] = _extent(place, j, order, a, b)
+        for spot in range(b - a):
+            boxes.place[block, box, j, spot] = place[j, order[a + spot]]
+    for spot in range(b - a):
+        boxes.item[block, box, spot] = order[a + spot]
+    boxes.leaves[block] += 1
+
+
+@leaf
+def _extent(place: Array, j: int, order: Array, a: int, b: int) -> tuple[float, float]:
+    """The least and the greatest coordinate j of some items."""
+    low = high = place[j, order[a]]
+    for spot in range(a + 1, b):
+        value = place[j, order[spot]]
+        if value < low:
+            low = value
+        if value > high:
+            high = value
+    return low, high
 
 
 @kernel
-def _part(place: Array, j: int, item: Array, a: int, b: int, middle: int) -> None:
-    """Quickselect: the items before `middle` have no greater coordinate j than those from there on."""
-    b -= 1
-    while a < b:
-        pivot = place[j, item[(a + b) // 2]]
-        left, right = a, b
-        while left <= right:
-            while place[j, item[left]] < pivot:
-                left += 1
-            while place[j, item[right]] > pivot:
-                right -= 1
-            if left <= right:
-                item[left], item[right] = item[right], item[left]
-                left += 1
-                right -= 1
-        if middle <= right:
-            b = right
-        elif middle >= left:
-            a = left
-        else:
+def _part(key: Array, order: Array, a: int, b: int, middle: int) -> None:
+    """Quickselect: afterwards no key before `middle` is greater than one from there on, among a <= spot <
+    b; order goes along.
+
+    Swaps without asking and moves the border by the answer: a branch would be guessed wrong every other time.
+    """
+    while b - a > 1:
+        x, y, z = key[a], key[(a + b) // 2], key[b - 1]
+        pivot = max(min(x, y), min(max(x, y), z))
+        border = a
+        for spot in range(a, b):
+            value, item = key[spot], order[spot]
+            key[spot], order[spot] = key[border], order[border]
+            key[border], order[border] = value, item
+            border += value < pivot
+        if middle < border:
+            b = border
+            continue
+        equal = border
+        for spot in range(border, b):
+            value, item = key[spot], order[spot]
+            key[spot], order[spot] = key[equal], order[equal]
+            key[equal], order[equal] = value, item
+            equal += value <= pivot
+        if middle < equal:
             return
+        a = equal
 
 
 @leaf
@@ -218,8 +238,8 @@ def _in_leaf(
     dist: Array,
     found: int,
 ) -> int:
-    """Adds the items of a leaf that are within the radius. The square of each is written down first, for all
-    of them at once.
+    """Adds the items of a leaf that are within the radius. The square of each is written down first, for
+    all of them at once.
     """
     for spot in range(LEAF):
         dist[found + spot] = 0.0

@@ -26,10 +26,11 @@ class NodeBoxes(NamedTuple):
 
 @leaf
 def _lies_within(low: Array, high: Array, slot: int, other: int) -> bool:
+    """Looks at all columns: to stop at the first that fails would be a branch that goes either way."""
+    beyond = False
     for column in range(low.shape[1]):
-        if low[other, column] > low[slot, column] or high[other, column] < high[slot, column]:
-            return False
-    return True
+        beyond |= (low[other, column] > low[slot, column]) | (high[other, column] < high[slot, column])
+    return not beyond
 
 
 @leaf

@@ -5,8 +5,8 @@ An object's number is dense over the whole stream, so records are found by it di
 where a server keeps it. An object is one cache line, and what is compared of a query is another. `NEVER` is
 the tick of what does not happen.
 
-Records instead of an array a field, and numpy integers instead of Python's where a constant or a first count
-is handed to another kernel: both keep the number and size of what numba compiles small.
+Records instead of an array a field, and numpy integers instead of Python's where a constant or a first
+count is handed to another kernel: both keep the number and size of what numba compiles small.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from anabranch.kernels.jit import kernel
 
 Array = np.ndarray[Any, Any]
 
-NEVER = np.iinfo(np.int64).max
+#: A number in a kernel; to numba, int64.
+Int = int | np.int64
+
+ZERO: Int = np.int64(0)
+NEVER: Int = int(np.iinfo(np.int64).max)
 
 #: Shapes of a range.
 CIRCLE, BOX = 0, 1
@@ -28,17 +32,23 @@ CIRCLE, BOX = 0, 1
 OBJECTS, COUNT, MIN_X, MAX_X, MIN_Y, MAX_Y, NEAREST = 0, 1, 2, 3, 4, 5, 6
 
 #: What a row of a fragment says (column `op`).
-MINUS, PLUS, VALUE, DROPPED = np.int64(-1), np.int64(1), np.int64(2), np.int64(3)
+MINUS: Int = np.int64(-1)
+PLUS: Int = np.int64(1)
+VALUE: Int = np.int64(2)
+DROPPED: Int = np.int64(3)
 
 #: Kinds of a query's events, in the order in which they take effect within a tick.
 ENDS, STARTS, FOCAL = 0, 1, 2
 
 #: How far a query's value or list is in doubt within a tick: not at all, brought up to date already, to be
 #: found anew.
-UNTOUCHED, RENEWED, LOST = np.int64(0), np.int64(1), np.int64(2)
+UNTOUCHED: Int = np.int64(0)
+RENEWED: Int = np.int64(1)
+LOST: Int = np.int64(2)
 
 #: The two lists by age: of objects, and of queries by their focal objects.
-AGED_OBJECTS, AGED_QUERIES = np.int64(0), np.int64(1)
+AGED_OBJECTS: Int = np.int64(0)
+AGED_QUERIES: Int = np.int64(1)
 
 #: Objects, and queries with their lists, are stored in blocks of this many.
 BLOCK = 4096
@@ -169,9 +179,7 @@ ROW = np.dtype(
 
 
 class Names(NamedTuple):
-    """Names of objects as bytes whose order is the order of names: `data[start[g] : start[g] +
-    length[g]]`.
-    """
+    """Names as bytes whose order is that of the names: `data[start[who] : start[who] + length[who]]`."""
 
     start: Array  # int64
     length: Array  # int32
@@ -213,12 +221,14 @@ class Server(NamedTuple):
 
 
 @kernel
-def new_rows(size):  # type: ignore[no-untyped-def]
+def new_rows(size: Int) -> Array:
     return np.empty(size, ROW)
 
 
 @kernel
-def emit(rows, count, tick, query, op, who, x, y, distance):  # type: ignore[no-untyped-def]
+def emit(
+    rows: Array, count: Int, tick: Int, query: Int, op: Int, who: Int, x: float, y: float, distance: float
+) -> Array:
     """`rows` with one more at `count`; twice as long if they were full."""
     if count == len(rows):
         grown = new_rows(2 * count)

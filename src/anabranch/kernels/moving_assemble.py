@@ -8,7 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.kernels.jit import kernel
-from anabranch.kernels.moving_arrays import COUNT, DROPPED, MINUS, PLUS, QUERY_BLOCK, VALUE, emit, new_rows
+from anabranch.kernels.moving_arrays import (
+    COUNT,
+    DROPPED,
+    MINUS,
+    PLUS,
+    QUERY_BLOCK,
+    VALUE,
+    ZERO,
+    Int,
+    Names,
+    emit,
+    new_rows,
+)
 from anabranch.kernels.moving_nearest import closer
 from anabranch.kernels.moving_values import better
 
@@ -71,7 +83,7 @@ class Candidates(NamedTuple):
 
 
 @kernel
-def _combined(names, local, place):  # type: ignore[no-untyped-def]
+def _combined(names: Names, local: Locals, place: Int) -> tuple[float, Int]:
     """(value, who has it) over all servers that participate; NaN if there is none."""
     mode, value, who = local.mode[place], math.nan, np.int64(-1)
     for zone in range(local.joined.shape[1]):
@@ -87,12 +99,12 @@ def _combined(names, local, place):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def assemble_values(fragments, local, names):  # type: ignore[no-untyped-def]
+def assemble_values(fragments: Array, local: Locals, names: Names) -> Array:
     """Rows (tick, place, VALUE, who; value) where a count or an extreme changed. Fragments are by place and
     tick.
     """
-    rows, count = new_rows(64), np.int64(0)
-    row, end = np.int64(0), len(fragments)
+    rows, count = new_rows(64), ZERO
+    row, end = ZERO, len(fragments)
     while row < end:
         place, tick = fragments[row].place, fragments[row].tick
         while row < end and fragments[row].place == place and fragments[row].tick == tick:
@@ -114,9 +126,9 @@ def assemble_values(fragments, local, names):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sort(names, entries, first, held):  # type: ignore[no-untyped-def]
-    """Brings a list into rank; it is nearly in rank already, so by insertion. Entry 0 belongs to no list and
-    holds what moves.
+def _sort(names: Names, entries: Array, first: Int, held: Int) -> None:
+    """Brings a list into rank; it is nearly in rank already, so by insertion. Entry 0 belongs to no list
+    and holds what moves.
     """
     spare = entries[0:1]
     for spot in range(first + 1, first + held):
@@ -132,7 +144,7 @@ def _sort(names, entries, first, held):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _take_row(fragments, row, lists, place, left, left_count):  # type: ignore[no-untyped-def]
+def _take_row(fragments: Array, row: Int, lists: Candidates, place: Int, left: Array, left_count: Int) -> Int:
     """Carries out one row; returns how many chosen ones have been taken out so far (their rows are in
     `left`).
     """
@@ -169,16 +181,16 @@ def _take_row(fragments, row, lists, place, left, left_count):  # type: ignore[n
 
 
 @kernel
-def assemble_nearest(fragments, lists, names):  # type: ignore[no-untyped-def]
+def assemble_nearest(fragments: Array, lists: Candidates, names: Names) -> Array:
     """Rows (tick, place, MINUS or PLUS, who; x, y, distance) where one of the k nearest changed.
 
     Fragments are by place and tick, minus rows first.
     """
-    rows, count = new_rows(64), np.int64(0)
+    rows, count = new_rows(64), ZERO
     left = np.empty(len(fragments) + 1, np.int64)
-    row, end = np.int64(0), len(fragments)
+    row, end = ZERO, len(fragments)
     while row < end:
-        place, tick, left_count = fragments[row].place, fragments[row].tick, np.int64(0)
+        place, tick, left_count = fragments[row].place, fragments[row].tick, ZERO
         while row < end and fragments[row].place == place and fragments[row].tick == tick:
             left_count = _take_row(fragments, row, lists, place, left, left_count)
             row += 1

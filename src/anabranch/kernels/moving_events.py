@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
 from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.moving_arrays import (
@@ -13,15 +13,19 @@ from anabranch.kernels.moving_arrays import (
     NEVER,
     QUERY_BLOCK,
     STARTS,
+    ZERO,
+    Array,
+    Grid,
+    Int,
+    Server,
+    Space,
 )
 from anabranch.kernels.moving_grid import detach, forget, place_in_grid, remember
 
 
 @leaf
-def next_tick(server, moves, move, events, event):  # type: ignore[no-untyped-def]
-    """The next tick at which something changes: a report, an event of a query, or somebody gone in
-    silence.
-    """
+def next_tick(server: Server, moves: Array, move: Int, events: Array, event: Int) -> Int:
+    """The next tick at which something changes: a report, an event of a query, or somebody gone."""
     tick = NEVER
     if move < len(moves):
         tick = min(tick, moves[move].tick)
@@ -35,7 +39,7 @@ def next_tick(server, moves, move, events, event):  # type: ignore[no-untyped-de
 
 
 @leaf
-def _note_change(server, place, changed, count):  # type: ignore[no-untyped-def]
+def _note_change(server: Server, place: Int, changed: Array, count: Int) -> Int:
     """Keeps the state of a query before this tick; returns how many have changed."""
     query = server.queries[place]
     if query.changed:
@@ -50,7 +54,7 @@ def _note_change(server, place, changed, count):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _take_event(server, event):  # type: ignore[no-untyped-def]
+def _take_event(server: Server, event: Any) -> None:
     query = server.queries[event.place]
     if event.kind == STARTS:
         query.started = 1
@@ -71,11 +75,11 @@ def _take_event(server, event):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def take_events(server, events, event, tick, changed):  # type: ignore[no-untyped-def]
+def take_events(server: Server, events: Array, event: Int, tick: Int, changed: Array) -> tuple[Int, Int]:
     """(next event, how many queries changed): carries out the events of a tick and lets go of focal objects
     that are gone.
     """
-    count = np.int64(0)
+    count = ZERO
     while event < len(events) and events[event].tick == tick:
         count = _note_change(server, events[event].place, changed, count)
         _take_event(server, events[event])
@@ -93,12 +97,12 @@ def take_events(server, events, event, tick, changed):  # type: ignore[no-untype
 
 
 @kernel
-def take_moves(server, moves, move, tick, moved):  # type: ignore[no-untyped-def]
+def take_moves(server: Server, moves: Array, move: Int, tick: Int, moved: Array) -> tuple[Int, Int]:
     """(next move, how many objects change): the reports of a tick, and the objects that are gone in
     silence.
     """
     objects = server.objects
-    count = np.int64(0)
+    count = ZERO
     while move < len(moves) and moves[move].tick == tick:
         moved[count].who = moves[move].who
         moved[count].row = move
@@ -117,7 +121,16 @@ def take_moves(server, moves, move, tick, moved):  # type: ignore[no-untyped-def
 
 
 @kernel
-def apply_moves(space, server, grid, moves, move_truths, moved, old_truths, count):  # type: ignore[no-untyped-def]
+def apply_moves(
+    space: Space,
+    server: Server,
+    grid: Grid,
+    moves: Array,
+    move_truths: Array,
+    moved: Array,
+    old_truths: Array,
+    count: Int,
+) -> None:
     """Gives objects their new states and keeps the old ones in `moved`."""
     words = server.truths.shape[1]
     for spot in range(count):

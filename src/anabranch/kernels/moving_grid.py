@@ -1,22 +1,24 @@
-"""A grid over a regional server's objects (lists of them, one a cell) and queries (bits of those that watch a
-cell).
+"""A grid over a regional server's objects (lists of them, one a cell) and queries (bits of those that watch
+a cell).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.moving_arrays import NEVER
+from anabranch.kernels.moving_arrays import NEVER, Array, Grid, Int, Space
 from anabranch.kernels.moving_shapes import across, extent
 
 _ONE = np.uint64(1)
 
 
 @leaf
-def step_in(value, low, size, count):  # type: ignore[no-untyped-def]
-    """The column or row of a value. Monotone, so the cells between those of a range's two ends hold all that
-    lies between.
+def step_in(value: float, low: float, size: float, count: Int) -> Int:
+    """The column or row of a value. Monotone, so the cells between those of a range's two ends hold all
+    that lies between.
     """
     place = (value - low) / size
     if not place > 0.0:
@@ -25,17 +27,17 @@ def step_in(value, low, size, count):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def column_of(grid, x):  # type: ignore[no-untyped-def]
+def column_of(grid: Grid, x: float) -> Int:
     return step_in(x, grid.x, grid.width, grid.columns)
 
 
 @leaf
-def row_of(grid, y):  # type: ignore[no-untyped-def]
+def row_of(grid: Grid, y: float) -> Int:
     return step_in(y, grid.y, grid.height, grid.rows)
 
 
 @leaf
-def attach(objects, grid, who, cell):  # type: ignore[no-untyped-def]
+def attach(objects: Array, grid: Grid, who: Int, cell: Int) -> None:
     """Puts an object at the head of a cell's list."""
     head = grid.first[cell]
     this = objects[who]
@@ -48,7 +50,7 @@ def attach(objects, grid, who, cell):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def detach(objects, grid, who):  # type: ignore[no-untyped-def]
+def detach(objects: Array, grid: Grid, who: Int) -> None:
     this = objects[who]
     if this.before >= 0:
         objects[this.before].after = this.after
@@ -59,27 +61,28 @@ def detach(objects, grid, who):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def place_in_grid(space, objects, grid, who):  # type: ignore[no-untyped-def]
+def place_in_grid(space: Space, objects: Array, grid: Grid, who: Int) -> None:
     this = objects[who]
     cell = row_of(grid, this.y) * grid.columns + column_of(grid, across(space, this.x))
     attach(objects, grid, who, cell)
 
 
 @kernel
-def attach_all(space, objects, grid):  # type: ignore[no-untyped-def]
+def attach_all(space: Space, objects: Array, grid: Grid) -> None:
     """Puts all present objects into an empty grid."""
     for who in range(len(objects)):
         if objects[who].present:
             place_in_grid(space, objects, grid, who)
 
 
-# The objects of a server, and the queries with a focal object, are in two lists by the tick at which they are
-# gone; `ends[which]` are the oldest and the youngest. A report moves its object to the young end, and a later
-# report is never gone earlier, so the list is always in order and its old end is all there is to look at.
+# The objects of a server, and the queries with a focal object, are in two lists by the tick at which they
+# are gone; `ends[which]` are the oldest and the youngest. A report moves its object to the young end, and a
+# later report is never gone earlier, so the list is always in order and its old end is all there is to look
+# at.
 
 
 @leaf
-def forget(records, ends, which, who):  # type: ignore[no-untyped-def]
+def forget(records: Array, ends: Array, which: Int, who: Int) -> None:
     """Takes `who` out of the list by age; nothing happens if it is not in it."""
     this = records[who]
     younger, older = this.younger, this.older
@@ -98,7 +101,7 @@ def forget(records, ends, which, who):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def remember(records, ends, which, who):  # type: ignore[no-untyped-def]
+def remember(records: Array, ends: Array, which: Int, who: Int) -> None:
     """Puts `who` at the young end, if it can be gone at all."""
     forget(records, ends, which, who)
     if records[who].gone == NEVER:
@@ -113,7 +116,7 @@ def remember(records, ends, which, who):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def remember_all(records, ends, which, order):  # type: ignore[no-untyped-def]
+def remember_all(records: Array, ends: Array, which: Int, order: Array) -> None:
     """The list anew from those in `order`, which are sorted by the tick at which they are gone."""
     ends[which, 0] = -1
     ends[which, 1] = -1
@@ -122,12 +125,12 @@ def remember_all(records, ends, which, order):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def forget_one(records, ends, which, who):  # type: ignore[no-untyped-def]
+def forget_one(records: Array, ends: Array, which: Int, who: Int) -> None:
     forget(records, ends, which, who)
 
 
 @leaf
-def _set_watch(query, place, grid, on):  # type: ignore[no-untyped-def]
+def _set_watch(query: Any, place: Int, grid: Grid, on: bool) -> None:
     word, bit = place >> 6, _ONE << np.uint64(place & 63)
     for row in range(query.low_row, query.high_row + 1):
         for column in range(query.low_column, query.high_column + 1):
@@ -139,17 +142,15 @@ def _set_watch(query, place, grid, on):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def unwatch(query, place, grid):  # type: ignore[no-untyped-def]
+def unwatch(query: Any, place: Int, grid: Grid) -> None:
     _set_watch(query, place, grid, False)
     query.low_column = 0
     query.high_column = -1
 
 
 @leaf
-def watch_range(space, query, place, grid):  # type: ignore[no-untyped-def]
-    """Has a query watch the cells of its range instead of those it watched before; none, if it is not
-    live.
-    """
+def watch_range(space: Space, query: Any, place: Int, grid: Grid) -> None:
+    """Has a query watch the cells of its range instead of those it watched; none, if it is not live."""
     if not query.live:
         unwatch(query, place, grid)
         return
@@ -172,7 +173,7 @@ def watch_range(space, query, place, grid):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def watch_all(space, queries, grid):  # type: ignore[no-untyped-def]
+def watch_all(space: Space, queries: Array, grid: Grid) -> None:
     """Has all queries watch the cells of a grid that none has watched before."""
     for place in range(len(queries)):
         queries[place].low_column = 0
@@ -181,5 +182,5 @@ def watch_all(space, queries, grid):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def unwatch_one(queries, place, grid):  # type: ignore[no-untyped-def]
+def unwatch_one(queries: Array, place: Int, grid: Grid) -> None:
     unwatch(queries[place], place, grid)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.kernels.jit import kernel
-from anabranch.kernels.moving_arrays import BLOCK
+from anabranch.kernels.moving_arrays import BLOCK, ZERO, Int, Space
 from anabranch.kernels.moving_shapes import across, extent
-from anabranch.kernels.regions import mark_zones, zone_of
+from anabranch.kernels.regions import Layout, mark_zones, zone_of
 
 Array = np.ndarray[Any, Any]
 
@@ -47,12 +47,12 @@ REPORT = np.dtype(
 )
 
 
-_LEAVES, _NONE = np.int64(1), np.int64(0)
+_LEAVES, _NONE = np.int64(1), ZERO
 
 
 class Followers(NamedTuple):
-    """The forwarding request table: those who follow an object are entries first[index] to first[index + 1] -
-    1.
+    """The forwarding request table: those who follow an object are entries first[index] to first[index + 1]
+    - 1.
     """
 
     first: Array  # int64
@@ -60,7 +60,7 @@ class Followers(NamedTuple):
 
 
 @kernel
-def last_of_tick(tick, index, count):  # type: ignore[no-untyped-def]
+def last_of_tick(tick: Array, index: Array, count: Int) -> Array:
     """bool[n]: whether a report is its object's last in its tick; reports come by tick, objects are 0 to
     count - 1.
     """
@@ -73,7 +73,7 @@ def last_of_tick(tick, index, count):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _grown(array):  # type: ignore[no-untyped-def]
+def _grown(array: Array) -> Array:
     more = np.empty((2 * len(array), array.shape[1]), array.dtype)
     for row in range(len(array)):
         for column in range(array.shape[1]):
@@ -82,14 +82,14 @@ def _grown(array):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _mark(space, layout, follower, x, y, marks):  # type: ignore[no-untyped-def]
+def _mark(space: Space, layout: Layout, follower: Any, x: float, y: float, marks: Array) -> None:
     """The zones that participate in a query (PSet) when its focal point is there."""
     low_x, high_x, low_y, high_y = extent(space, follower.shape, follower.a, follower.b, x, y)
     mark_zones(layout, low_x, high_x, low_y, high_y, marks)
 
 
 @kernel
-def _noted(table, count, a, b, c, d):  # type: ignore[no-untyped-def]
+def _noted(table: Array, count: Int, a: Int, b: Int, c: Int, d: Int) -> Array:
     """The table with one row more at `count`; twice as long if it was full."""
     if count == len(table):
         table = _grown(table)
@@ -101,15 +101,17 @@ def _noted(table, count, a, b, c, d):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def forward(space, layout, reports, known, dirty, followers):  # type: ignore[no-untyped-def]
+def forward(
+    space: Space, layout: Layout, reports: Array, known: Array, dirty: Array, followers: Followers
+) -> tuple[Array, Array]:
     """Moves and focal updates, in stream order; `known` is brought up to date, and the blocks of it that
     changed are marked.
 
     moves: int64[n, 4], (zone, row of the report, 1 if the object leaves the zone or is gone, 0). updates:
     int64[m, 4], (zone, row of the report, query, 1 the zone participates + 2 the focal point is known).
     """
-    moves, move = np.empty((len(reports) + 1, 4), np.int64), np.int64(0)
-    updates, update = np.empty((64, 4), np.int64), np.int64(0)
+    moves, move = np.empty((len(reports) + 1, 4), np.int64), ZERO
+    updates, update = np.empty((64, 4), np.int64), ZERO
     old, new = np.zeros(layout.zones, np.uint8), np.zeros(layout.zones, np.uint8)
     for row in range(len(reports)):
         report, before = reports[row], known[reports[row].index]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.moving_arrays import ZERO, Array, Grid, Int, Names, Server, Space
 from anabranch.kernels.moving_grid import column_of, row_of
 from anabranch.kernels.moving_names import less
 from anabranch.kernels.moving_shapes import across, distance, truth, turned
@@ -18,15 +20,25 @@ _SAFE = 1 - 1e-9
 
 
 @leaf
-def closer(names, who_distance, who, other_distance, other):  # type: ignore[no-untyped-def]
+def closer(names: Names, who_distance: float, who: Int, other_distance: float, other: Int) -> bool:
     """At equal distance the smaller name ranks first."""
     return who_distance < other_distance or (who_distance == other_distance and less(names, who, other))
 
 
 @leaf
-def _offer_cell(space, server, query, grid, names, cell, found, who, far):  # type: ignore[no-untyped-def]
-    """Offers the objects of a cell to the list (who, far) of at most k, which is in rank; returns how many it
-    holds.
+def _offer_cell(
+    space: Space,
+    server: Server,
+    query: Any,
+    grid: Grid,
+    names: Names,
+    cell: Int,
+    found: Int,
+    who: Array,
+    far: Array,
+) -> Int:
+    """Offers the objects of a cell to the list (who, far) of at most k, which is in rank; returns how many
+    it holds.
     """
     k = query.k
     candidate = grid.first[cell]
@@ -48,17 +60,19 @@ def _offer_cell(space, server, query, grid, names, cell, found, who, far):  # ty
             spot -= 1
         who[spot] = this
         far[spot] = d
-        found += found < k
+        found += 1 if found < k else 0
     return found
 
 
 @kernel
-def nearest(space, server, query, grid, names, who, far):  # type: ignore[no-untyped-def]
+def nearest(
+    space: Space, server: Server, query: Any, grid: Grid, names: Names, who: Array, far: Array
+) -> Int:
     """Fills (who, far) with the k nearest of a query, in rank; returns how many there are."""
     if space.globe:
         return _nearest_on_globe(space, server, query, grid, names, who, far)
     middle, level = column_of(grid, query.x), row_of(grid, query.y)
-    found = np.int64(0)
+    found = ZERO
     for ring in range(max(grid.columns, grid.rows)):
         if ring > 0:
             bound = _ring_bound(grid, query.x, query.y, middle, level, ring)
@@ -75,9 +89,9 @@ def nearest(space, server, query, grid, names, who, far):  # type: ignore[no-unt
 
 
 @leaf
-def _ring_bound(grid, x, y, middle, level, ring):  # type: ignore[no-untyped-def]
-    """Nothing in this ring of cells or beyond is nearer than this, the nearest of the ring's sides; infinite
-    if there is no such cell.
+def _ring_bound(grid: Grid, x: float, y: float, middle: Int, level: Int, ring: Int) -> float:
+    """Nothing in this ring of cells or beyond is nearer than this, the nearest of the ring's sides;
+    infinite if there is no such cell.
     """
     bound = math.inf
     if middle - ring >= 0:
@@ -92,16 +106,18 @@ def _ring_bound(grid, x, y, middle, level, ring):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _nearest_on_globe(space, server, query, grid, names, who, far):  # type: ignore[no-untyped-def]
-    """Rows outward from the focal point's; in a row, cells outward both ways, without those that are too far
-    by latitude or longitude.
+def _nearest_on_globe(
+    space: Space, server: Server, query: Any, grid: Grid, names: Names, who: Array, far: Array
+) -> Int:
+    """Rows outward from the focal point's; in a row, cells outward both ways, without those that are too
+    far by latitude or longitude.
     """
     x, y = across(space, query.x), query.y
     middle, level = column_of(grid, x), row_of(grid, y)
     beside = np.empty(grid.columns, np.float64)
-    for column in range(grid.columns):
-        beside[column] = _meridian_bound(space.radius, grid, column, middle, x, y)
-    found = np.int64(0)
+    for spot in range(grid.columns):
+        beside[spot] = _meridian_bound(space.radius, grid, spot, middle, x, y)
+    found = ZERO
     for step in range(2 * grid.rows):
         row = level + (step + 1) // 2 if step % 2 else level - step // 2
         if row < 0 or row >= grid.rows:
@@ -119,7 +135,7 @@ def _nearest_on_globe(space, server, query, grid, names, who, far):  # type: ign
 
 
 @leaf
-def _meridian_bound(radius, grid, column, middle, x, y):  # type: ignore[no-untyped-def]
+def _meridian_bound(radius: float, grid: Grid, column: Int, middle: Int, x: float, y: float) -> float:
     """A distance that no point of a column is nearer than: a meridian l degrees away is at least
     asin(cos(latitude) sin(l)) away, for l up to a quarter turn, and beyond that as far as the pole.
     """

@@ -6,6 +6,7 @@ Each search is a leaf that fills a list of hits and makes nothing; what becomes 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,13 @@ from anabranch.kernels.moving_arrays import (
     PLUS,
     RENEWED,
     UNTOUCHED,
+    ZERO,
+    Array,
+    Grid,
+    Int,
+    Names,
+    Server,
+    Space,
     emit,
 )
 from anabranch.kernels.moving_grid import column_of, row_of
@@ -35,7 +43,7 @@ _ONE = np.uint64(1)
 
 
 @leaf
-def touch(query, place, how, touched, count):  # type: ignore[no-untyped-def]
+def touch(query: Any, place: Int, how: Int, touched: Array, count: Int) -> Int:
     """Notes that a query's value or list is in doubt; returns how many are."""
     if query.touched == UNTOUCHED:
         query.old_value = query.value
@@ -48,9 +56,9 @@ def touch(query, place, how, touched, count):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _stays(space, query, who, moves, move_truths, row):  # type: ignore[no-untyped-def]
-    """Whether an object is in the range after this tick's moves, of which it has the one at `row` (-1: it is
-    gone).
+def _stays(space: Space, query: Any, who: Int, moves: Array, move_truths: Array, row: Int) -> bool:
+    """Whether an object is in the range after this tick's moves, of which it has the one at `row` (-1: it
+    is gone).
     """
     if row < 0 or not query.live:
         return False
@@ -61,11 +69,21 @@ def _stays(space, query, who, moves, move_truths, row):  # type: ignore[no-untyp
 
 
 @leaf
-def _leaving(space, objects, truths, query, grid, moves, move_truths, moved, hits):  # type: ignore[no-untyped-def]
+def _leaving(
+    space: Space,
+    objects: Array,
+    truths: Array,
+    query: Any,
+    grid: Grid,
+    moves: Array,
+    move_truths: Array,
+    moved: Array,
+    hits: Array,
+) -> Int:
     """Fills `hits` with the objects of a changed query's old range that are not in the new one; before the
     moves are carried out.
     """
-    found = np.int64(0)
+    found = ZERO
     old_x, old_y = query.old_x, query.old_y
     low_x, high_x, low_y, high_y = extent(space, query.shape, query.a, query.b, old_x, old_y)
     first, last = column_of(grid, low_x), column_of(grid, high_x)
@@ -91,7 +109,19 @@ def _leaving(space, objects, truths, query, grid, moves, move_truths, moved, hit
 
 
 @kernel
-def leave_changed(space, server, query, grid, moves, move_truths, moved, tick, hits, rows, count):  # type: ignore[no-untyped-def]
+def leave_changed(
+    space: Space,
+    server: Server,
+    query: Any,
+    grid: Grid,
+    moves: Array,
+    move_truths: Array,
+    moved: Array,
+    tick: Int,
+    hits: Array,
+    rows: Array,
+    count: Int,
+) -> tuple[Array, Int]:
     """Minus rows for the objects that a changed query's range leaves behind. Before the moves are carried
     out.
     """
@@ -109,9 +139,19 @@ def leave_changed(space, server, query, grid, moves, move_truths, moved, tick, h
 
 
 @leaf
-def _was_in(space, this, truths, query, who, moved, old_truths, x, y):  # type: ignore[no-untyped-def]
-    """Whether an object was in a range before this tick's moves, which have been carried out; (x, y) was the
-    focal point.
+def _was_in(
+    space: Space,
+    this: Any,
+    truths: Array,
+    query: Any,
+    who: Int,
+    moved: Array,
+    old_truths: Array,
+    x: float,
+    y: float,
+) -> bool:
+    """Whether an object was in a range before this tick's moves, which have been carried out; (x, y) was
+    the focal point.
     """
     if this.moved < 0:
         return in_range(space, query, who, this.number, this.x, this.y, truths, who, x, y)
@@ -122,11 +162,20 @@ def _was_in(space, this, truths, query, who, moved, old_truths, x, y):  # type: 
 
 
 @leaf
-def _entering(space, objects, truths, query, grid, moved, old_truths, hits):  # type: ignore[no-untyped-def]
+def _entering(
+    space: Space,
+    objects: Array,
+    truths: Array,
+    query: Any,
+    grid: Grid,
+    moved: Array,
+    old_truths: Array,
+    hits: Array,
+) -> Int:
     """Fills `hits` with the objects of a changed query's new range that were not in the old one; after the
     moves.
     """
-    found = np.int64(0)
+    found = ZERO
     x, y = query.x, query.y
     for row in range(query.low_row, query.high_row + 1):
         for column in range(query.low_column, query.high_column + 1):
@@ -147,7 +196,18 @@ def _entering(space, objects, truths, query, grid, moved, old_truths, hits):  # 
 
 
 @kernel
-def enter_changed(space, server, query, grid, moved, old_truths, tick, hits, rows, count):  # type: ignore[no-untyped-def]
+def enter_changed(
+    space: Space,
+    server: Server,
+    query: Any,
+    grid: Grid,
+    moved: Array,
+    old_truths: Array,
+    tick: Int,
+    hits: Array,
+    rows: Array,
+    count: Int,
+) -> tuple[Array, Int]:
     """Plus rows for the objects that a changed query's range comes upon. After the moves."""
     found = _entering(space, server.objects, server.truths, query, grid, moved, old_truths, hits)
     for spot in range(found):
@@ -159,13 +219,23 @@ def enter_changed(space, server, query, grid, moved, old_truths, tick, hits, row
 
 
 @leaf
-def _meeting(space, objects, truths, queries, grid, moved, old_truths, spot, hits):  # type: ignore[no-untyped-def]
-    """Fills `hits` with 4 * place + 2 * was + now for the unchanged queries whose range a moved object was in
-    or is in, without those for objects that it stays in: they have nothing to say.
+def _meeting(
+    space: Space,
+    objects: Array,
+    truths: Array,
+    queries: Array,
+    grid: Grid,
+    moved: Array,
+    old_truths: Array,
+    spot: Int,
+    hits: Array,
+) -> Int:
+    """Fills `hits` with 4 * place + 2 * was + now for the unchanged queries whose range a moved object was
+    in or is in, without those for objects that it stays in: they have nothing to say.
     """
     that = moved[spot]
     this = objects[that.who]
-    found = np.int64(0)
+    found = ZERO
     if not (that.present or this.present):
         return found
     old = that.cell if that.present else np.int64(this.cell)
@@ -193,7 +263,21 @@ def _meeting(space, objects, truths, queries, grid, moved, old_truths, spot, hit
 
 
 @kernel
-def meet(space, server, grid, names, moved, old_truths, moving, tick, hits, touched, doubts, rows, count):  # type: ignore[no-untyped-def]
+def meet(
+    space: Space,
+    server: Server,
+    grid: Grid,
+    names: Names,
+    moved: Array,
+    old_truths: Array,
+    moving: Int,
+    tick: Int,
+    hits: Array,
+    touched: Array,
+    doubts: Int,
+    rows: Array,
+    count: Int,
+) -> tuple[Array, Int, Int]:
     """(rows, count, how many queries are in doubt): moved objects against the unchanged queries that watch
     their cells.
     """
@@ -216,9 +300,20 @@ def meet(space, server, grid, names, moved, old_truths, moving, tick, hits, touc
 
 
 @leaf
-def _meet_value(query, place, names, who, x, y, was, now, touched, doubts):  # type: ignore[no-untyped-def]
-    """What a moved object that was or is in range means for a count, an extreme, or a list; returns how many
-    are in doubt.
+def _meet_value(
+    query: Any,
+    place: Int,
+    names: Names,
+    who: Int,
+    x: float,
+    y: float,
+    was: bool,
+    now: bool,
+    touched: Array,
+    doubts: Int,
+) -> Int:
+    """What a moved object that was or is in range means for a count, an extreme, or a list; returns how
+    many are in doubt.
     """
     if query.mode == NEAREST:
         return touch(query, place, LOST, touched, doubts)

@@ -10,18 +10,19 @@ A box there is `width` along the focal point's parallel and `height` along the m
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from anabranch.kernels.jit import leaf
-from anabranch.kernels.moving_arrays import BOX
+from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.moving_arrays import BOX, Array, Int, Space
 
 _DEGREE = math.pi / 180
 _ONE = np.uint64(1)
 
 
 @leaf
-def _arc(radius, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
+def _arc(radius: float, x: float, y: float, focal_x: float, focal_y: float) -> float:
     lat, focal_lat = y * _DEGREE, focal_y * _DEGREE
     over = math.sin((x * _DEGREE - focal_x * _DEGREE) / 2)
     along = math.sin((lat - focal_lat) / 2)
@@ -30,7 +31,7 @@ def _arc(radius, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def distance(space, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
+def distance(space: Space, x: float, y: float, focal_x: float, focal_y: float) -> float:
     if space.globe:
         return _arc(space.radius, x, y, focal_x, focal_y)
     dx, dy = x - focal_x, y - focal_y
@@ -38,7 +39,7 @@ def distance(space, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def turned(degrees):  # type: ignore[no-untyped-def]
+def turned(degrees: float) -> float:
     """A longitude, or a difference of two, between -180 and 180."""
     if -180.0 <= degrees <= 180.0:
         return degrees
@@ -49,20 +50,24 @@ def turned(degrees):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def across(space, x):  # type: ignore[no-untyped-def]
+def across(space: Space, x: float) -> float:
     """The x by which a point is kept in grids and regions: itself, or its longitude between -180 and 180."""
     return turned(x) if space.globe else x
 
 
 @leaf
-def _in_globe_box(radius, a, b, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
+def _in_globe_box(
+    radius: float, a: float, b: float, x: float, y: float, focal_x: float, focal_y: float
+) -> bool:
     degree = _DEGREE * radius
     wide = abs(turned(x - focal_x)) * math.cos(focal_y * _DEGREE) * degree
     return wide <= a and abs(y - focal_y) * degree <= b
 
 
 @leaf
-def inside(space, shape, a, b, x, y, focal_x, focal_y):  # type: ignore[no-untyped-def]
+def inside(
+    space: Space, shape: Int, a: float, b: float, x: float, y: float, focal_x: float, focal_y: float
+) -> bool:
     """Whether a point is within a circle of radius a, or a box 2a by 2b, around the focal point; borders
     belong to it.
     """
@@ -74,7 +79,7 @@ def inside(space, shape, a, b, x, y, focal_x, focal_y):  # type: ignore[no-untyp
 
 
 @leaf
-def _degrees(radius, shape, a, b, focal_y):  # type: ignore[no-untyped-def]
+def _degrees(radius: float, shape: Int, a: float, b: float, focal_y: float) -> tuple[float, float]:
     """Half the width and height in degrees of a box that holds a range on the globe; 180 is all around."""
     if shape == BOX:
         tall = b / radius / _DEGREE
@@ -89,7 +94,9 @@ def _degrees(radius, shape, a, b, focal_y):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _globe_extent(radius, shape, a, b, focal_x, focal_y):  # type: ignore[no-untyped-def]
+def _globe_extent(
+    radius: float, shape: Int, a: float, b: float, focal_x: float, focal_y: float
+) -> tuple[float, float, float, float]:
     x = turned(focal_x)
     wide, tall = _degrees(radius, shape, a, b, focal_y)
     wide = wide * (1 + 1e-9) + 1e-6
@@ -100,7 +107,9 @@ def _globe_extent(radius, shape, a, b, focal_x, focal_y):  # type: ignore[no-unt
 
 
 @leaf
-def extent(space, shape, a, b, focal_x, focal_y):  # type: ignore[no-untyped-def]
+def extent(
+    space: Space, shape: Int, a: float, b: float, focal_x: float, focal_y: float
+) -> tuple[float, float, float, float]:
     """(low x, high x, low y, high y) of a box that holds every point of the range, with room for rounding
     errors.
     """
@@ -112,14 +121,33 @@ def extent(space, shape, a, b, focal_x, focal_y):  # type: ignore[no-untyped-def
     return focal_x - dx, focal_x + dx, focal_y - dy, focal_y + dy
 
 
+@kernel
+def extent_of(
+    space: Space, shape: Int, a: float, b: float, focal_x: float, focal_y: float
+) -> tuple[float, float, float, float]:
+    """`extent`, for callers outside of kernels."""
+    return extent(space, shape, a, b, focal_x, focal_y)
+
+
 @leaf
-def truth(truths, row, condition):  # type: ignore[no-untyped-def]
+def truth(truths: Array, row: Int, condition: Int) -> bool:
     """The bit of a condition among those of a report; -1 is the condition that always holds."""
-    return condition < 0 or (truths[row, condition >> 6] >> np.uint64(condition & 63)) & _ONE != 0
+    return bool(condition < 0) or bool((truths[row, condition >> 6] >> np.uint64(condition & 63)) & _ONE)
 
 
 @leaf
-def in_range(space, query, who, number, x, y, truths, row, focal_x, focal_y):  # type: ignore[no-untyped-def]
+def in_range(
+    space: Space,
+    query: Any,
+    who: Int,
+    number: Int,
+    x: float,
+    y: float,
+    truths: Array,
+    row: Int,
+    focal_x: float,
+    focal_y: float,
+) -> bool:
     """Whether an object in this state belongs to a query's range when its focal point is there."""
     if number < query.start or who == query.focal:
         return False

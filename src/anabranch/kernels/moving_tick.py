@@ -1,8 +1,8 @@
 """A regional server's work, tick by tick: which objects entered and left which queries, and what became of
 counts, extremes and lists.
 
-Membership is not stored. An object was in a range if its old state was in the old range, so a tick needs the
-states before and after of the objects and queries that changed, and nothing of the others:
+Membership is not stored. An object was in a range if its old state was in the old range, so a tick needs
+the states before and after of the objects and queries that changed, and nothing of the others:
 
     changed queries   x  all objects near their old range (before the moves) and their new range (after them)
     moved objects     x  the other queries that watch the cell they left or the cell they are in
@@ -12,10 +12,27 @@ Ticks at which nothing changes are not visited: a silence of a million ticks cos
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from anabranch.kernels.jit import kernel
-from anabranch.kernels.moving_arrays import AGED_OBJECTS, LOST, MOVED, NEAREST, NEVER, OBJECTS, new_rows
+from anabranch.kernels.moving_arrays import (
+    AGED_OBJECTS,
+    LOST,
+    MOVED,
+    NEAREST,
+    NEVER,
+    OBJECTS,
+    ZERO,
+    Array,
+    Grid,
+    Int,
+    Names,
+    Server,
+    Space,
+    new_rows,
+)
 from anabranch.kernels.moving_events import apply_moves, next_tick, take_events, take_moves
 from anabranch.kernels.moving_grid import watch_range
 from anabranch.kernels.moving_ranges import enter_changed, leave_changed, meet, touch
@@ -23,7 +40,7 @@ from anabranch.kernels.moving_values import settle
 
 
 @kernel
-def _most_in_tick(moves):  # type: ignore[no-untyped-def]
+def _most_in_tick(moves: Array) -> Int:
     most, first = 0, 0
     for row in range(len(moves)):
         if moves[row].tick != moves[first].tick:
@@ -33,7 +50,7 @@ def _most_in_tick(moves):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _tidy(server, moved, moving, changed, changes):  # type: ignore[no-untyped-def]
+def _tidy(server: Server, moved: Array, moving: Int, changed: Array, changes: Any) -> None:
     for spot in range(moving):
         server.objects[moved[spot].who].moved = -1
     for spot in range(changes):
@@ -41,13 +58,22 @@ def _tidy(server, moved, moving, changed, changes):  # type: ignore[no-untyped-d
 
 
 @kernel
-def run(space, server, grid, names, moves, move_truths, events, last):  # type: ignore[no-untyped-def]
-    """The rows (ROW) of all fragments up to tick `last`. Moves are by tick, one a tick and object; events by
-    tick and kind.
+def run(
+    space: Space,
+    server: Server,
+    grid: Grid,
+    names: Names,
+    moves: Array,
+    move_truths: Array,
+    events: Array,
+    last: Int,
+) -> Array:
+    """The rows (ROW) of all fragments up to tick `last`. Moves are by tick, one a tick and object; events
+    by tick and kind.
 
     Objects, queries, their lists and the grid are brought up to date in place.
     """
-    rows, count = new_rows(1024), np.int64(0)
+    rows, count = new_rows(1024), ZERO
     expire = server.ends[AGED_OBJECTS, 0] >= 0 or (len(moves) > 0 and moves[0].gone != NEVER)
     size = len(server.objects) if expire else _most_in_tick(moves)
     moved, old_truths = np.empty(size, MOVED), np.empty((size, server.truths.shape[1]), np.uint64)
@@ -59,7 +85,7 @@ def run(space, server, grid, names, moves, move_truths, events, last):  # type: 
     who, far = np.empty(most, np.int64), np.empty(most, np.float64)
     for place in range(len(server.objects)):
         server.objects[place].mark = -1
-    move, event, stamp = np.int64(0), np.int64(0), np.int64(0)
+    move, event, stamp = ZERO, ZERO, ZERO
     while True:
         tick = next_tick(server, moves, move, events, event)
         if tick > last:
@@ -73,7 +99,7 @@ def run(space, server, grid, names, moves, move_truths, events, last):  # type: 
                     space, server, query, grid, moves, move_truths, moved, tick, hits, rows, count
                 )
         apply_moves(space, server, grid, moves, move_truths, moved, old_truths, moving)
-        doubts = np.int64(0)
+        doubts = ZERO
         for spot in range(changes):
             query = server.queries[changed[spot]]
             if query.mode != NEAREST:  # lists follow when they are found anew

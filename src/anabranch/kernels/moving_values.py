@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,12 @@ from anabranch.kernels.moving_arrays import (
     QUERY_BLOCK,
     UNTOUCHED,
     VALUE,
+    Array,
+    Grid,
+    Int,
+    Names,
+    Server,
+    Space,
     emit,
 )
 from anabranch.kernels.moving_grid import watch_range
@@ -29,12 +36,12 @@ from anabranch.kernels.moving_shapes import distance, in_range
 
 
 @leaf
-def coordinate(mode, x, y):  # type: ignore[no-untyped-def]
+def coordinate(mode: Int, x: float, y: float) -> float:
     return x if mode == MIN_X or mode == MAX_X else y
 
 
 @leaf
-def better(names, mode, value, who, other, other_who):  # type: ignore[no-untyped-def]
+def better(names: Names, mode: Int, value: float, who: Int, other: float, other_who: Int) -> bool:
     """Whether an object has the better coordinate; at equal ones the smaller name ranks first."""
     if value == other:
         return less(names, who, other_who)
@@ -42,7 +49,7 @@ def better(names, mode, value, who, other, other_who):  # type: ignore[no-untype
 
 
 @leaf
-def _recount(space, server, query, grid, names):  # type: ignore[no-untyped-def]
+def _recount(space: Space, server: Server, query: Any, grid: Grid, names: Names) -> None:
     """The local count or extreme of a live query from all objects in its range."""
     query.value = 0.0 if query.mode == COUNT else math.nan
     query.who = -1
@@ -67,7 +74,9 @@ def _recount(space, server, query, grid, names):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _settle_value(space, server, query, grid, names, tick, rows, count):  # type: ignore[no-untyped-def]
+def _settle_value(
+    space: Space, server: Server, query: Any, grid: Grid, names: Names, tick: Int, rows: Array, count: Int
+) -> tuple[Array, Int]:
     """A row if a local count or extreme changed, or if this server begins or ends to participate."""
     was_live = query.old_live if query.changed else np.uint8(1)
     if not query.live:
@@ -89,7 +98,20 @@ def _settle_value(space, server, query, grid, names, tick, rows, count):  # type
 
 
 @kernel
-def _settle_list(space, server, query, place, grid, names, tick, who, far, stamp, rows, count):  # type: ignore[no-untyped-def]
+def _settle_list(
+    space: Space,
+    server: Server,
+    query: Any,
+    place: Int,
+    grid: Grid,
+    names: Names,
+    tick: Int,
+    who: Array,
+    far: Array,
+    stamp: Int,
+    rows: Array,
+    count: Int,
+) -> tuple[Array, Int]:
     """Rows for what changed in a list of nearest objects: minus for those that left it, plus for those that
     are new or have another position or distance than they had.
     """
@@ -118,7 +140,20 @@ def _settle_list(space, server, query, place, grid, names, tick, who, far, stamp
 
 
 @kernel
-def settle(space, server, grid, names, touched, doubts, tick, who, far, stamp, rows, count):  # type: ignore[no-untyped-def]
+def settle(
+    space: Space,
+    server: Server,
+    grid: Grid,
+    names: Names,
+    touched: Array,
+    doubts: Int,
+    tick: Int,
+    who: Array,
+    far: Array,
+    stamp: Int,
+    rows: Array,
+    count: Int,
+) -> tuple[Array, Int, Int]:
     """(rows, count, stamp): settles every query in doubt."""
     for spot in range(doubts):
         place = touched[spot]

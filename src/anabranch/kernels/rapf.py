@@ -1,31 +1,31 @@
 """RA, RAPF and PA over a batch of items, one query after the other (D-ZaLaPS, sections 4.1 to 4.4).
 
 In: the candidates of a group of queries, the recent items and the new ones. Out: the candidates after the
-batch, and what became or ceased to be one of the k nearest, in order. Queries of a group share coordinates
-and clock.
+batch, and what became or ceased to be one of the k nearest, in order. Queries of a group share
+coordinates and clock.
 
 RA keeps every item that is not dominated. RAPF delays: a query has a radius, and an item beyond it is not
-inserted; it waits in the recent buffer, which all queries share. Two things make that exact. Let the *guards*
-be `need` = k candidates within the radius.
+inserted; it waits in the recent buffer, which all queries share. Two things make that exact. Let the
+*guards* be `need` = k candidates within the radius.
 
 1. While the guards are in the window, no item beyond the radius is among the k nearest. `outlives` checks
 that before every stretch of
    items; where it fails, all that waits is recalled and the radius is infinite for that stretch.
-2. What leaves the buffer while beyond the radius is dominated by guards that are younger. `_settle` sees to
-that after every stretch: at
-   least k candidates are among the recent items, those the buffer will keep; if there are fewer, the radius
-   grows until there are, and what waited within the new radius is inserted.
+2. What leaves the buffer while beyond the radius is dominated by guards that are younger. `_settle` sees
+to that after every stretch: at
+   least k candidates are among the recent items, those the buffer will keep; if there are fewer, the
+   radius grows until there are, and what waited within the new radius is inserted.
 
        numbers      ... 700 ........ 850 .............. 1000 | 1001 ...
                         |<- leave    |<- recent: buffer ->|    new
        radius r: k of 850..1000 are within r, so what is older than 850 and beyond r is dominated for good
 
-The radius shrinks when there are more than `upper` recent candidates, grows when there are fewer than `need`,
-and either way to `target`, so that it moves seldom. The number of items that a query looks at does not depend
-on its window.
+The radius shrinks when there are more than `upper` recent candidates, grows when there are fewer than
+`need`, and either way to `target`, so that it moves seldom. The number of items that a query looks at
+does not depend on its window.
 
-PA has no buffer: what is beyond the radius is gone. Its `need` is the candidate limit of the probabilistic
-criterion.
+PA has no buffer: what is beyond the radius is gone. Its `need` is the candidate limit of the
+probabilistic criterion.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ from anabranch.kernels.skyband import (
     arrive,
     depart,
     holds_until,
-    insert,
     new_band,
     new_log,
     next_due,
     outlives,
     prune,
+    put,
+    rank,
     replace,
+    sweep,
     wider_band,
     wider_log,
 )
@@ -119,8 +121,12 @@ class Scratch(NamedTuple):
 
 @leaf
 def _index(values: Array, value: Any) -> int:
-    """The first place whose value is not less."""
+    """The first place whose value is not less. Often that is one of the ends."""
     low, high = 0, len(values)
+    if high == 0 or values[0] >= value:
+        return 0
+    if values[high - 1] < value:
+        return high
     while low < high:
         middle = (low + high) // 2
         if values[middle] < value:
@@ -149,9 +155,19 @@ def _passes(queries: Queries, q: int, items: Items, i: int) -> bool:
 
 
 @leaf
+def _fewest(queries: Queries, q: int) -> int:
+    """How many guards there must be at any time. PA may do with fewer for a while, until its wider radius
+    has brought more.
+    """
+    if queries.method[q] == PA:
+        return (queries.k[q] + queries.need[q]) // 2
+    return queries.need[q]
+
+
+@leaf
 def _take_late(queries: Queries, q: int, items: Items, radius: float, band: Band, count: int) -> int:
-    """Items that come to be known only now, though they arrived before: candidates if within the radius. The
-    count.
+    """Items that come to be known only now, though they arrived before: candidates if within the radius.
+    The count.
 
     They are not among the k nearest yet: guards kept them out so far (see above).
     """
@@ -161,7 +177,7 @@ def _take_late(queries: Queries, q: int, items: Items, radius: float, band: Band
         far = math.sqrt(square(items.place, queries.point, q, i))
         due = items.clock[i] + queries.size[q]
         if far <= radius and due >= items.now + items.rows:
-            insert(band, count, far, items.number[i], due)
+            put(band, count, far, items.number[i], due)
             count += 1
     return count
 
@@ -192,7 +208,7 @@ def _recall(
         if far > beyond and far <= radius and _passes(queries, q, items, i):
             due = items.clock[i] + queries.size[q]
             if due >= alive:
-                insert(band, count, far, items.number[i], due)
+                put(band, count, far, items.number[i], due)
                 count += 1
     return count
 
@@ -204,8 +220,8 @@ def _wider(
     """The radius within which `target` recent items lie, or all of them if there are at least `need`, or
     infinity.
 
-    Keeps the nearest ones in a heap with the farthest on top; values are negated, for the heap has the least
-    there.
+    Keeps the nearest ones in a heap with the farthest on top; values are negated, for the heap has the
+    least there.
     """
     held = 0
     most = queries.target[q]
@@ -238,8 +254,8 @@ def _wider(
 
 @leaf
 def _stretch(queries: Queries, q: int, items: Items, boxes: Boxes, radius: float, a: int, end: int) -> int:
-    """Where the stretch of items that begins at `a` ends: with its block, or when the window has moved by a
-    step.
+    """Where the stretch of items that begins at `a` ends: with its block, or when the window has moved by
+    a step.
     """
     b = end
     for block in range(len(boxes.leaves)):
@@ -285,10 +301,19 @@ def _match(
 
 
 @leaf
-def _pruned(queries: Queries, q: int, band: Band, count: int, alive: Any, stock: Stock, work: Scratch) -> int:
-    """Prunes, and sets the limit a fifth above what remains: the paper's pruning coefficient of 0.2."""
-    count = prune(band, count, queries.k[q], alive, work.numbers)
-    stock.limit[q] = count + max(16, count // 5)
+def _pruned(
+    queries: Queries, q: int, band: Band, count: int, radius: float, alive: Any, stock: Stock, work: Scratch
+) -> int:
+    """Prunes, and sets the limit a fifth above what remains, the paper's pruning coefficient of 0.2;
+    small bands get more room.
+
+    Within a radius there are few candidates even with the dominated ones: it is enough to drop those that
+    have left the window.
+    """
+    count = sweep(band, count, queries.k[q], alive)
+    if radius == math.inf or count > 4 * queries.target[q]:
+        count = prune(band, count, queries.k[q], alive, work.numbers)
+    stock.limit[q] = count + max(32, count // 5)
     return count
 
 
@@ -301,6 +326,7 @@ def _go(
     bound: Any,
     band: Band,
     count: int,
+    radius: float,
     stock: Stock,
     log: Log,
     used: int,
@@ -328,11 +354,21 @@ def _go(
         if used > before:
             soon = next_due(band, count, k, never)
         if count > stock.limit[q]:
-            count = _pruned(queries, q, band, count, clock + items.rows, stock, work)
+            count = _pruned(queries, q, band, count, radius, clock + items.rows, stock, work)
     while soon < bound and not queries.counted[q]:
         count, used = depart(band, count, k, q, soon, log, used)
         soon = next_due(band, count, k, never)
     return count, used
+
+
+@leaf
+def _is_recent(queries: Queries, q: int, items: Items, recent: int, b: int, band: Band, place: int) -> bool:
+    """Whether an entry is one of the items that the buffer keeps after b; for PA, whether it will stay
+    for a while.
+    """
+    if queries.method[q] == PA:
+        return band.due[place] > items.clock[b - 1] + queries.size[q] - queries.recent[q]
+    return recent < b and band.number[place] >= items.number[recent]
 
 
 @leaf
@@ -347,27 +383,25 @@ def _settle(
     radius: float,
     work: Scratch,
 ) -> tuple[int, float]:
-    """After a stretch that ends at b: the radius for what follows, with enough guards among the recent items.
-    (count, radius)
+    """After a stretch that ends at b: the radius for what follows, with enough guards among the recent
+    items. (count, radius)
     """
     now = items.clock[b - 1]
-    pa = queries.method[q] == PA
     have = 0
-    edge = math.inf
     for place in range(count):
-        if pa:
-            young = band.due[place] > now + queries.size[q] - queries.recent[q]
-        else:
-            young = recent < b and band.number[place] >= items.number[recent]
-        if young:
-            have += 1
-            if have == queries.target[q]:
-                edge = band.dist[place]
-    if radius == math.inf or have > queries.upper[q]:
-        radius = min(radius, edge)
-    elif have < queries.need[q]:
-        if pa:
-            if 2 * have < queries.k[q] + queries.need[q]:
+        have += _is_recent(queries, q, items, recent, b, band, place)
+    if (radius == math.inf and have >= queries.target[q]) or have > queries.upper[q]:
+        rank(band, min(count, queries.k[q]), count)
+        have = place = 0
+        while have < queries.target[q]:
+            have += _is_recent(queries, q, items, recent, b, band, place)
+            place += 1
+        radius = band.dist[place - 1]
+        while count > place and band.dist[count - 1] > radius:
+            count -= 1
+    elif radius < math.inf and have < queries.need[q]:
+        if queries.method[q] == PA:
+            if have < max(1, _fewest(queries, q)):
                 return count, math.inf
             return count, radius * (queries.target[q] / have) ** (1.0 / queries.point.shape[1])
         low = max(_index(items.clock, now - queries.size[q]), _index(items.number, queries.start[q]))
@@ -377,8 +411,6 @@ def _settle(
         alive = now + items.rows
         count = _recall(queries, q, items, low, b, radius, wider, alive, band, count, work.square)
         return count, wider
-    while count > 0 and band.dist[count - 1] > radius:
-        count -= 1
     return count, radius
 
 
@@ -422,8 +454,8 @@ def _follow(
     work: Scratch,
     oldest: Array,
 ) -> tuple[int, int]:
-    """One query through the batch, stretch by stretch; its radius is in the stock before and after. (count,
-    used)
+    """One query through the batch, stretch by stretch; its radius is in the stock before and after.
+    (count, used)
 
     There must be room in the band for all items, and in the log for four rows an item and two a candidate.
     """
@@ -436,11 +468,11 @@ def _follow(
     while True:
         b = _stretch(queries, q, items, boxes, radius, a, end) if a < end else end
         bound = queries.bound[q] if b == end else items.clock[b - 1] + items.rows
-        if radius < math.inf and not outlives(band, count, queries.need[q], bound):
+        if radius < math.inf and not outlives(band, count, _fewest(queries, q), bound):
             count = _all_in(queries, q, items, a, band, count, radius, work)
             radius = math.inf
         found = _match(queries, q, items, boxes, radius, a, b, work) if a < b else 0
-        count, used = _go(queries, q, items, found, bound, band, count, stock, log, used, never, work)
+        count, used = _go(queries, q, items, found, bound, band, count, radius, stock, log, used, never, work)
         if b > 0 and filters:
             recent = max(
                 _index_after(items.clock, items.clock[b - 1] - queries.recent[q], 0, b), b - MOST_RECENT
@@ -450,7 +482,7 @@ def _follow(
                 oldest[0] = min(oldest[0], items.number[recent] if recent < b else items.number[b - 1] + 1)
         if count > stock.limit[q]:
             alive = stock.seen[q] if queries.counted[q] else bound
-            count = _pruned(queries, q, band, count, alive, stock, work)
+            count = _pruned(queries, q, band, count, radius, alive, stock, work)
         a = b
         if a == end:
             stock.radius[q] = radius
@@ -473,13 +505,14 @@ def _scratch(items: Items, most: int) -> Scratch:
 
 @kernel
 def run(
-    queries: Queries, stock: Stock, items: Items, boxes: Boxes, never: Any
-) -> tuple[Stock, Log, int, int, Array, Array]:
+    queries: Queries, stock: Stock, items: Items, boxes: Boxes, never: Any, ask: bool
+) -> tuple[Stock, Log, int, Array, Array, Array]:
     """One batch for a group of queries.
 
-    Returns the stock after it (stock's radius, limit and seen are changed in place), the log and how much of
-    it is used, the number of the oldest item that must stay in the buffer, for each query until when its
-    guards hold, and whether it changed.
+    Returns the stock after it (stock's radius, limit and seen are changed in place), the log and how much
+    of it is used, the numbers of the oldest item that must stay in the buffer and of the oldest that is a
+    candidate and in the window, for each query until when its guards hold (if asked), and whether it
+    changed.
     """
     total, n = len(queries.k), len(items.number)
     work = _scratch(items, max(1, queries.target.max(), queries.need.max(), queries.k.max()) if total else 1)
@@ -489,7 +522,7 @@ def run(
     out = new_band(len(stock.dist) + 16 * total + 64, items.clock)
     band = new_band(n + 256, items.clock)
     log = new_log(4 * n + 1024, items.clock)
-    oldest = np.full(1, 2**62)
+    oldest = np.full(2, 2**62)
     used = 0
     filled = 0
     for q in range(total):
@@ -514,17 +547,20 @@ def run(
             and limit == stock.limit[q]
             and seen == stock.seen[q]
         )
+        alive = stock.seen[q] if queries.counted[q] else queries.bound[q]
         for place in range(count):
+            if band.due[place] >= alive:
+                oldest[1] = min(oldest[1], band.number[place])
             same = same and band.number[place] == stock.number[begin + place]
             out.dist[filled + place] = band.dist[place]
             out.number[filled + place] = band.number[place]
             out.due[filled + place] = band.due[place]
         changed[q] = not same
-        if stock.radius[q] < math.inf:
-            until[q] = holds_until(band, count, queries.need[q], work.moments)
+        if ask and stock.radius[q] < math.inf:
+            until[q] = holds_until(band, count, _fewest(queries, q), work.moments)
         filled += count
         first[q + 1] = filled
     after = Stock(
         first, out.dist[:filled], out.number[:filled], out.due[:filled], stock.radius, stock.limit, stock.seen
     )
-    return after, log, used, oldest[0], until, changed
+    return after, log, used, oldest, until, changed

@@ -16,6 +16,9 @@ from anabranch.kernels.jit import kernel, leaf
 
 Array = np.ndarray[Any, Any]
 
+#: A number in a kernel; to numba, int64.
+Int = int | np.int64
+
 #: Layouts: a grid over bounds, a list of rectangles, or (without bounds) the cells of a logarithmic grid.
 GRID, RECTANGLES, LOGARITHMIC = 0, 1, 2
 
@@ -40,7 +43,7 @@ class Layout(NamedTuple):
 
 
 @leaf
-def step_of(value, low, per_unit, count):  # type: ignore[no-untyped-def]
+def step_of(value: float, low: float, per_unit: float, count: Int) -> Int:
     """The column (or row) of a value; what lies beyond belongs to the nearest. Monotone in `value`."""
     place = (value - low) * per_unit
     if not place > 0.0:
@@ -51,7 +54,7 @@ def step_of(value, low, per_unit, count):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def log_step(value):  # type: ignore[no-untyped-def]
+def log_step(value: float) -> Int:
     """The step of a value on a scale of STEPS steps for each factor of two, in both directions from 0.
     Monotone.
 
@@ -66,25 +69,25 @@ def log_step(value):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _log_zone(column, row, zones):  # type: ignore[no-untyped-def]
+def _log_zone(column: Int, row: Int, zones: Int) -> Int:
     return np.int64(((column * 73856093) ^ (row * 19349663)) & 0x7FFFFFFF) % zones
 
 
 @leaf
-def _beside(low, high, value):  # type: ignore[no-untyped-def]
+def _beside(low: float, high: float, value: float) -> float:
     """How far a value lies outside [low, high]."""
     return max(low - value, 0.0, value - high)
 
 
 @leaf
-def rectangle_distance(rectangles, place, x, y):  # type: ignore[no-untyped-def]
+def rectangle_distance(rectangles: Array, place: Int, x: float, y: float) -> float:
     dx = _beside(rectangles[place, 0], rectangles[place, 2], x)
     dy = _beside(rectangles[place, 1], rectangles[place, 3], y)
-    return math.sqrt(dx * dx + dy * dy)
+    return math.hypot(dx, dy)
 
 
 @leaf
-def nearest_rectangle(rectangles, x, y):  # type: ignore[no-untyped-def]
+def nearest_rectangle(rectangles: Array, x: float, y: float) -> Int:
     """The first rectangle that contains the point, else the first of the nearest."""
     best, least = 0, math.inf
     for place in range(len(rectangles)):
@@ -95,7 +98,7 @@ def nearest_rectangle(rectangles, x, y):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def zone_of(layout, x, y):  # type: ignore[no-untyped-def]
+def zone_of(layout: Layout, x: float, y: float) -> Int:
     if layout.zones == 1:
         return np.int64(0)
     if layout.kind == GRID:
@@ -108,7 +111,7 @@ def zone_of(layout, x, y):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def zones_of(layout, xs, ys):  # type: ignore[no-untyped-def]
+def zones_of(layout: Layout, xs: Array, ys: Array) -> Array:
     """int64[n]: the zone of the regional server that each point belongs to."""
     out = np.empty(len(xs), np.int64)
     for place in range(len(xs)):
@@ -117,7 +120,9 @@ def zones_of(layout, xs, ys):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def mark_zones(layout, low_x, high_x, low_y, high_y, marks):  # type: ignore[no-untyped-def]
+def mark_zones(
+    layout: Layout, low_x: float, high_x: float, low_y: float, high_y: float, marks: Array
+) -> None:
     """Sets marks[zone] = 1 for every zone that may hold a point of this box (bounds may be infinite), the
     others 0.
     """
@@ -141,15 +146,17 @@ def mark_zones(layout, low_x, high_x, low_y, high_y, marks):  # type: ignore[no-
 
 
 @kernel
-def _mark_rectangles(layout, low_x, high_x, low_y, high_y, marks):  # type: ignore[no-untyped-def]
+def _mark_rectangles(
+    layout: Layout, low_x: float, high_x: float, low_y: float, high_y: float, marks: Array
+) -> None:
     """A point p of the box lies within `half` of its centre c. If p is outside all rectangles and r is its
-    nearest, then d(c, r) - half <= d(p, r) <= d(p, s) <= d(c, s) + half for every other s; so r is within 2 *
-    half of the least d(c, s). That also holds for every rectangle that reaches into the box, as d(c, r) <=
-    half.
+    nearest, then d(c, r) - half <= d(p, r) <= d(p, s) <= d(c, s) + half for every other s; so r is within 2
+    * half of the least d(c, s). That also holds for every rectangle that reaches into the box, as d(c, r)
+    <= half.
     """
     x, y = (low_x + high_x) / 2, (low_y + high_y) / 2
     dx, dy = high_x - x, high_y - y
-    half = math.sqrt(dx * dx + dy * dy)
+    half = math.hypot(dx, dy)
     if not half < math.inf:
         marks[:] = 1
         return
@@ -163,7 +170,9 @@ def _mark_rectangles(layout, low_x, high_x, low_y, high_y, marks):  # type: igno
 
 
 @kernel
-def _mark_logarithmic(layout, low_x, high_x, low_y, high_y, marks):  # type: ignore[no-untyped-def]
+def _mark_logarithmic(
+    layout: Layout, low_x: float, high_x: float, low_y: float, high_y: float, marks: Array
+) -> None:
     if not (high_x - low_x < math.inf and high_y - low_y < math.inf):
         marks[:] = 1
         return
@@ -175,10 +184,3 @@ def _mark_logarithmic(layout, low_x, high_x, low_y, high_y, marks):  # type: ign
     for column in range(log_step(low_x), log_step(high_x) + 1):
         for row in range(log_step(low_y), log_step(high_y) + 1):
             marks[_log_zone(column, row, layout.zones)] = 1
-
-
-def warm_up() -> None:
-    marks = np.zeros(2, np.uint8)
-    layout = Layout(GRID, 2, 2, 1, 0.0, 0.0, 2.0, 1.0, np.zeros((1, 4)))
-    zones_of(layout, np.zeros(1), np.zeros(1))
-    mark_zones(layout, 0.0, 1.0, 0.0, 1.0, marks)

@@ -56,9 +56,7 @@ INTEGERS, LEFT_FLOAT, RIGHT_FLOAT, BOTH_FLOAT = range(4)
 
 
 class Index(NamedTuple):
-    """Tables; their columns are named above. A row says where its parts begin, the next row where they
-    end.
-    """
+    """Tables; their columns are named above. A row says where parts begin, the next row where they end."""
 
     slot: Array  # int64[slots + 1, 4]: its node, and where its bounds, holes and gaps begin
     bound: Array  # int64[..., 3]: column, low, high; those on the key columns of a slot come first
@@ -204,12 +202,28 @@ def _sort_few(nodes: Array, first: int, end: int) -> None:
 
 
 @kernel
-def _sort_many(nodes: Array) -> None:
-    """Often they are sorted: the slots of a cell are."""
+def _sort_many(nodes: Array, flags: Array) -> None:
+    """Often they are sorted: the slots of a cell are. Where they lie close, they are flagged, and read off.
+
+    flags uint8[all nodes], all 0 before and after.
+    """
+    least, greatest, is_sorted = nodes[0], nodes[0], True
     for place in range(1, len(nodes)):
-        if nodes[place - 1] > nodes[place]:
-            nodes.sort()
-            return
+        is_sorted &= nodes[place - 1] < nodes[place]
+        least, greatest = min(least, nodes[place]), max(greatest, nodes[place])
+    if is_sorted:
+        return
+    if greatest - least > 16 * len(nodes):
+        nodes.sort()
+        return
+    for node in nodes:
+        flags[node] = 1
+    end = 0
+    for node in range(least, greatest + 1):
+        if end < len(nodes):
+            nodes[end] = node
+        end += flags[node]
+        flags[node] = 0
 
 
 @leaf
@@ -237,6 +251,7 @@ def walk(index: Index, codes: Array, row: int, offsets: Array, nodes: Array) -> 
     stack = np.empty(len(hub), np.int64)
     buckets = np.empty(codes.shape[0], np.int64)
     seen = np.full(len(hub), -1, np.int64)
+    flags = np.zeros(len(hub), np.uint8)
     end = offsets[row]
     while row < rows and end <= room:
         row_start = end
@@ -281,7 +296,7 @@ def walk(index: Index, codes: Array, row: int, offsets: Array, nodes: Array) -> 
         if end - row_start <= _INSERTION:
             _sort_few(nodes, row_start, end)
         else:
-            _sort_many(nodes[row_start:end])
+            _sort_many(nodes[row_start:end], flags)
         row += 1
         offsets[row] = end
     return row

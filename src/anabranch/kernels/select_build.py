@@ -36,13 +36,15 @@ from anabranch.kernels.select import (
 
 Array = np.ndarray[Any, Any]
 
+#: Fewer rows than this say too little about the others.
+LEAST_SAMPLE = 64
 #: So few slots are tested one by one.
 FEW_SLOTS = 8
 #: A hub has at least so many slots below it, and satisfies at most this part of the rows of the hub above.
 HUB_SLOTS, HUB_PART = 48, 0.25
-#: A pair of key columns pays if it saves so many candidates a row over the better one of the two (measured:
-#: another group costs as much as about eight candidates).
-PAIR_SAVES = 8.0
+#: A grid on two columns pays if it saves so many candidates a row over a line on the better one of the two:
+#: another group costs as much as about two candidates.
+PAIR_SAVES = 2.0
 #: What a search tree of two levels holds, and one of three. A grid is never finer than the first; on a line,
 #: the third level pays when it saves two candidates.
 FEW_ENDS, MOST_ENDS = 16**2 - 1, 16**3 - 1
@@ -78,7 +80,7 @@ def parts_of_rows(boxes: Boxes, sample: Array) -> Array:
         low, high = boxes.low[:, column], boxes.high[:, column]
         bounded = (low > MISSING) | (high < GREATEST)
         ends = np.concatenate([low[low > MISSING], high[high < GREATEST]])
-        seen = np.sort(sample[column] if sample.shape[1] >= 64 else ends)
+        seen = np.sort(sample[column] if sample.shape[1] >= LEAST_SAMPLE else ends)
         inside = np.searchsorted(seen, high, "right") - np.searchsorted(seen, low, "left")
         parts[:, column] = np.where(bounded, np.minimum((inside + 0.5) / (len(seen) + 1), 1.0), 1.0)
     return parts

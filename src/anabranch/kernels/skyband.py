@@ -1,16 +1,20 @@
 """The candidates of one query: a relaxed k-skyband in one array (D-ZaLaPS, section 4.1).
 
-A band is sorted by (distance, number): its first k entries are the answer, the paper's top tree; the rest is
-the candidate tree. An item dominates another if it is younger and closer; what k others dominate can never be
-among the k nearest again. `prune` drops such entries, and it is called only now and then: when the band has
-outgrown its limit.
+The first k entries of a band are the answer, the paper's top tree, sorted by (distance, number). Behind
+it are the candidates, the paper's candidate tree, in no order: most are never looked at again, and the
+one that moves up is found by a look at all of them.
 
-Every entry knows its `due`: the moment at which the window lets it go. Entries of the answer leave at their
-moment; those behind are left alone, and dropped when it would be their turn to move up and their moment has
+An item dominates another if it is younger and closer; what k others dominate can never be among the k
+nearest again. `prune` drops such entries, and it is called only now and then: when the band has outgrown
+its limit.
+
+Every entry knows its `due`: the moment at which the window lets it go. Entries of the answer leave at
+their moment; candidates are left alone until they are pruned, and do not move up when their moment has
 passed.
 
-    k = 2      distance  1   3   4   6        at 12 the entry 3 leaves; the next is 4, whose due 11 has
-               due      17  12  11  19        passed: dropped; 6 moves up. Comes out: at 12, -3, +6
+    k = 2      distance  1   3 |  6   4       at 12 the entry 3 leaves; of the candidates, 4 is closer,
+    but its due
+               due      17  12 | 19  11       11 has passed; 6 moves up. Comes out: at 12, -3, +6
 
 Moments are int64 or float64; kernels are compiled for both.
 """
@@ -95,34 +99,31 @@ def write(log: Log, used: int, query: int, op: int, moment: Any, number: int, di
 
 
 @leaf
-def insert(band: Band, count: int, dist: float, number: int, due: Any) -> int:
-    """Puts an item where (distance, number) ranks it; the place it got. There must be room; the count grows
-    by one.
-    """
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if band.dist[middle] < dist or (band.dist[middle] == dist and band.number[middle] < number):
-            low = middle + 1
-        else:
-            high = middle
-    for place in range(count, low, -1):
-        band.dist[place] = band.dist[place - 1]
-        band.number[place] = band.number[place - 1]
-        band.due[place] = band.due[place - 1]
-    band.dist[low] = dist
-    band.number[low] = number
-    band.due[low] = due
-    return low
+def copy(band: Band, to: int, place: int) -> None:
+    band.dist[to] = band.dist[place]
+    band.number[to] = band.number[place]
+    band.due[to] = band.due[place]
 
 
 @leaf
-def remove(band: Band, count: int, place: int) -> None:
-    """Closes the gap at `place`; the count shrinks by one."""
-    for entry in range(place, count - 1):
-        band.dist[entry] = band.dist[entry + 1]
-        band.number[entry] = band.number[entry + 1]
-        band.due[entry] = band.due[entry + 1]
+def put(band: Band, place: int, dist: float, number: int, due: Any) -> None:
+    band.dist[place] = dist
+    band.number[place] = number
+    band.due[place] = due
+
+
+@leaf
+def insert(band: Band, top: int, dist: float, number: int, due: Any) -> None:
+    """Puts an item into an answer of `top` entries where (distance, number) ranks it. There must be room
+    behind them.
+    """
+    place = top
+    while place > 0 and (
+        band.dist[place - 1] > dist or (band.dist[place - 1] == dist and band.number[place - 1] > number)
+    ):
+        copy(band, place, place - 1)
+        place -= 1
+    put(band, place, dist, number, due)
 
 
 @leaf
@@ -135,36 +136,63 @@ def next_due(band: Band, count: int, k: int, never: Any) -> Any:
 
 
 @leaf
-def move_up(
-    band: Band, count: int, top: int, k: int, query: int, moment: Any, log: Log, used: int
-) -> tuple[int, int]:
-    """Fills the answer, which has `top` entries, from those behind it that outlive the moment. (count,
-    used)
+def let_go(
+    band: Band, count: int, top: int, query: int, leaves: Any, moment: Any, log: Log, used: int
+) -> tuple[int, int, int]:
+    """Lets those of the answer's `top` entries go that are due at `leaves`. (count, top, used)
+
+    The candidates behind close the gap: as many of the last as there are places.
     """
-    while top < k and top < count:
-        if band.due[top] <= moment:
-            remove(band, count, top)
-            count -= 1
+    kept = 0
+    for place in range(top):
+        if band.due[place] == leaves:
+            used = write(log, used, query, MINUS, moment, band.number[place], band.dist[place])
         else:
-            used = write(log, used, query, PLUS, moment, band.number[top], band.dist[top])
-            top += 1
+            if kept < place:
+                copy(band, kept, place)
+            kept += 1
+    for place in range(kept, min(top, kept + count - top)):
+        copy(band, place, count - 1 - (place - kept))
+    return count - (top - kept), kept, used
+
+
+@leaf
+def closest(band: Band, count: int, top: int, moment: Any) -> int:
+    """The candidate that ranks first among those that outlive the moment, or -1."""
+    best = -1
+    for place in range(top, count):
+        if band.due[place] > moment:
+            if (
+                best < 0
+                or band.dist[place] < band.dist[best]
+                or (band.dist[place] == band.dist[best] and band.number[place] < band.number[best])
+            ):
+                best = place
+    return best
+
+
+@leaf
+def move_up(
+    band: Band, count: int, top: int, k: int, query: int, leaves: Any, moment: Any, log: Log, used: int
+) -> tuple[int, int]:
+    """Fills the answer, which has `top` entries, from the candidates. (count, used)"""
+    while top < k and top < count:
+        best = closest(band, count, top, leaves)
+        if best < 0:
+            return top, used  # all that is behind the answer has left the window
+        dist, number, due = band.dist[best], band.number[best], band.due[best]
+        copy(band, best, top)
+        insert(band, top, dist, number, due)
+        top += 1
+        used = write(log, used, query, PLUS, moment, number, dist)
     return count, used
 
 
 @leaf
 def depart(band: Band, count: int, k: int, query: int, moment: Any, log: Log, used: int) -> tuple[int, int]:
     """Lets go what is due at this moment, all at once, and moves others up. (count, used)"""
-    top = min(count, k)
-    place = 0
-    while place < top:
-        if band.due[place] == moment:
-            used = write(log, used, query, MINUS, moment, band.number[place], band.dist[place])
-            remove(band, count, place)
-            count -= 1
-            top -= 1
-        else:
-            place += 1
-    return move_up(band, count, top, k, query, moment, log, used)
+    count, top, used = let_go(band, count, min(count, k), query, moment, moment, log, used)
+    return move_up(band, count, top, k, query, moment, moment, log, used)
 
 
 @leaf
@@ -180,16 +208,17 @@ def arrive(
     log: Log,
     used: int,
 ) -> tuple[int, int]:
-    """An item arrives and nothing leaves the window with it: it comes in if it ranks among the k. (count,
-    used)
-    """
-    place = insert(band, count, dist, number, due)
-    count += 1
-    if place < k:
-        if count > k:
-            used = write(log, used, query, MINUS, moment, band.number[k], band.dist[k])
-        used = write(log, used, query, PLUS, moment, number, dist)
-    return count, used
+    """An item arrives, younger than all others, and nothing leaves the window with it. (count, used)"""
+    if count < k:
+        insert(band, count, dist, number, due)
+        return count + 1, write(log, used, query, PLUS, moment, number, dist)
+    if dist >= band.dist[k - 1]:
+        put(band, count, dist, number, due)
+        return count + 1, used
+    used = write(log, used, query, MINUS, moment, band.number[k - 1], band.dist[k - 1])
+    copy(band, count, k - 1)
+    insert(band, k - 1, dist, number, due)
+    return count + 1, write(log, used, query, PLUS, moment, number, dist)
 
 
 @leaf
@@ -206,25 +235,34 @@ def replace(
     log: Log,
     used: int,
 ) -> tuple[int, int]:
-    """An item arrives and pushes that entry of the answer out of the window whose due is `leaves`. (count,
-    used)
+    """An item arrives and pushes that entry of the answer out of the window whose due is `leaves`.
+    (count, used)
 
-    Both happen at once: what moves up and what comes in are the same one. There is exactly one such entry.
+    Both happen at once: the one that moves up is the closest of the candidates and the item itself.
     """
-    top = min(count, k)
-    for place in range(top):
-        if band.due[place] == leaves:
-            used = write(log, used, query, MINUS, moment, band.number[place], band.dist[place])
-            remove(band, count, place)
-            break
-    top -= 1
-    place = insert(band, count - 1, dist, number, due)
-    if place <= top:
-        return count, write(log, used, query, PLUS, moment, number, dist)
-    while band.due[top] <= leaves:
-        remove(band, count, top)
-        count -= 1
-    return count, write(log, used, query, PLUS, moment, band.number[top], band.dist[top])
+    count, top, used = let_go(band, count, min(count, k), query, leaves, moment, log, used)
+    put(band, count, dist, number, due)
+    return move_up(band, count + 1, top, k, query, leaves, moment, log, used)
+
+
+@leaf
+def rank(band: Band, top: int, count: int) -> None:
+    """Sorts the candidates by (distance, number): shell sort, for they are few and often in order already."""
+    gap = 1
+    while 9 * gap < count - top:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for start in range(top + gap, count):
+            dist, number, due = band.dist[start], band.number[start], band.due[start]
+            place = start
+            while place >= top + gap and (
+                band.dist[place - gap] > dist
+                or (band.dist[place - gap] == dist and band.number[place - gap] > number)
+            ):
+                copy(band, place, place - gap)
+                place -= gap
+            put(band, place, dist, number, due)
+        gap //= 3
 
 
 @leaf
@@ -255,13 +293,25 @@ def _push(heap: Array, size: int, value: Any) -> None:
 
 
 @leaf
+def sweep(band: Band, count: int, k: int, alive: Any) -> int:
+    """Drops candidates that are due before `alive`; the count."""
+    kept = min(count, k)
+    for place in range(kept, count):
+        if band.due[place] >= alive:
+            copy(band, kept, place)
+            kept += 1
+    return kept
+
+
+@leaf
 def prune(band: Band, count: int, k: int, alive: Any, heap: Array) -> int:
     """Keeps the strict k-skyband of the entries that are due at `alive` or later; their count. heap:
     int64[k].
 
-    Entries come nearest first, so those before an entry are the closer ones: it is dominated if k of them are
-    younger, that is, if it is older than the k-th youngest so far, the least of a heap of k.
+    Nearest first, those before an entry are the closer ones: it is dominated if k of them are younger,
+    that is, if it is older than the k-th youngest so far, the least of a heap of k.
     """
+    rank(band, min(count, k), count)
     kept = 0
     held = 0
     for place in range(count):
@@ -275,9 +325,7 @@ def prune(band: Band, count: int, k: int, alive: Any, heap: Array) -> int:
             _raise_least(heap, k, number)
         else:
             continue
-        band.dist[kept] = band.dist[place]
-        band.number[kept] = number
-        band.due[kept] = band.due[place]
+        copy(band, kept, place)
         kept += 1
     return kept
 

@@ -1,16 +1,16 @@
-"""Calls every kernel once on tiny data, so that a process that forks others does so with all of them
-loaded.
-"""
+"""Calls every kernel once on tiny data, so that a process that forks others has all of them loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from anabranch.kernels.clusters_warm import warm_clusters
+from anabranch.kernels.filters_warm import warm_filters
+from anabranch.kernels.moving_warm import warm_moving
 from anabranch.kernels.select_warm import warm_select
 
 #: One function a module of kernels.
-WARM_UPS: list[Callable[[], None]] = [warm_clusters, warm_select]
+WARM_UPS: list[Callable[[], None]] = [warm_clusters, warm_moving, warm_filters, warm_select]
 
 
 def warm() -> None:

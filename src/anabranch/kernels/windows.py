@@ -38,9 +38,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Lists(NamedTuple):
-    """Linked lists of arena rows: `first` and `last` of each derived stream, `next` of each row; -1 is
-    none.
-    """
+    """Linked lists of arena rows: `first` and `last` of a derived stream, `next` of a row; -1 is none."""
 
     first: Array
     last: Array
@@ -119,6 +117,16 @@ def first_open(shapes: Any, place: Any, time: Any, position: Any) -> Any:
     """The first window of a shape that ends after a moment."""
     shape, real = _described(shapes, place)
     return _first_open(shape, real, time, position)
+
+
+@kernel
+def settle(places: Any, shapes: Any, streams: Any, last: Any, begun: Any) -> None:
+    """Puts shapes behind the windows that are full; those in time only if the stream has `begun`."""
+    for place in places:
+        shape, real = _described(shapes, place)
+        if begun or shapes.axis[place] == ROW:
+            passed = streams.passed[shapes.stream[place]]
+            shapes.next[place] = max(shapes.next[place], _first_open(shape, real, last, passed))
 
 
 @kernel
@@ -311,9 +319,7 @@ def lower_float(
     values: Any,
     there: Any,
 ) -> None:
-    """The float results of one slot, like lower_int: minima and maxima of floats, their sums, and all
-    averages.
-    """
+    """The float results of one slot, like lower_int: least, greatest and sum of floats, and all averages."""
     bits = values.view(np.int64)
     for place in range(len(queries)):
         asked, at, layout, _ = _found(place, queries, windows, function, composed)

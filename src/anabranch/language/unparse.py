@@ -168,7 +168,7 @@ def _seconds(length_us: int) -> str:
 
 
 def _number(value: int | float) -> str:
-    return repr(value)
+    return repr(value + 0)  # the two zeros are one number
 
 
 def _string(value: str) -> str:

@@ -28,6 +28,9 @@ Array = np.ndarray[Any, Any]
 
 _TEXT_BITS = {"point": 0.0, "range": 32.0, "half": 48.0, "present": 63.0}
 
+#: In 2**-16 bits, then by the widths of the bounds.
+Size = tuple[int, int]
+
 
 class BoxTable:
     """`low` and `high` are int64[rows, columns]; only the first `used` rows count."""
@@ -128,14 +131,19 @@ def _named(normal: Normal) -> Iterable[tuple[str, bytes | None]]:
             yield hole.column, hole.position[1].encode() if hole.type is ColumnType.STRING else None
 
 
-def size_of(normal: Normal) -> int:
-    """How large the largest conjunction is, in 2**-16 bits: never less than for what it contains."""
-    return max((_size(conjunction) for conjunction in normal.conjunctions), default=MISSING)
+def size_of(normal: Normal) -> Size:
+    """How large the largest conjunction is: never less than for what it contains."""
+    return max((_size(conjunction) for conjunction in normal.conjunctions), default=(MISSING, 0))
 
 
-def _size(conjunction: Conjunction) -> int:
+def _size(conjunction: Conjunction) -> Size:
     # every bounded column takes something off; rounded down, so that a logarithm's last digit does not matter
-    return sum(math.floor((_bits(bound) - 64) * 2**16) for bound in conjunction.bounds)
+    bits = sum(math.floor((_bits(bound) - 64) * 2**16) for bound in conjunction.bounds)
+    # tells `a > 1` from `a > 2`, whose logarithms are one
+    widths = sum(
+        bound.high - bound.low - 2**64 for bound in conjunction.bounds if bound.type is not ColumnType.STRING
+    )
+    return bits, widths
 
 
 def _bits(bound: Bound) -> float:

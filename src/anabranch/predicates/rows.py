@@ -55,8 +55,9 @@ def _plain(column: pa.Array, kind: pa.DataType) -> Array:
         column = column.cast(kind)
     if not len(column):
         return np.empty(0, kind.to_pandas_dtype())
-    values = np.frombuffer(column.buffers()[1], kind.to_pandas_dtype())
-    return values[column.offset : column.offset + len(column)]
+    return _from_buffer(column.buffers()[1], kind.to_pandas_dtype())[
+        column.offset : column.offset + len(column)
+    ]
 
 
 def _fill_texts(column: pa.Array, constants: Constants, codes: Array) -> None:
@@ -65,8 +66,15 @@ def _fill_texts(column: pa.Array, constants: Constants, codes: Array) -> None:
     if column.type != pa.string():
         column = column.cast(pa.string())
     _, start, data = column.buffers()
-    starts = np.frombuffer(start, np.int32)[column.offset : column.offset + len(column) + 1]
-    text_codes(starts, np.frombuffer(data or b"\0", np.uint8), constants, codes)
+    starts = _from_buffer(start, np.int32)[column.offset : column.offset + len(column) + 1]
+    text_codes(starts, _from_buffer(data or b"\0", np.uint8), constants, codes)
+
+
+def _from_buffer(data: Any, kind: Any) -> Array:
+    """Never writeable, though some buffers of Arrow are: a kernel is compiled once for each of the two."""
+    values = np.frombuffer(data, kind)
+    values.flags.writeable = False
+    return values
 
 
 def _flags(column: pa.Array) -> Array:

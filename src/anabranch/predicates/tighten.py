@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from anabranch.model.columns import ColumnType
 from anabranch.predicates import signs as sign
-from anabranch.predicates.codes import AT, DOMAINS, Position, after, before
+from anabranch.predicates.codes import AT, DOMAINS, GREATEST, Position, after, before
 from anabranch.predicates.conjunction import (
     EQUAL,
     GREATER,
@@ -72,7 +72,10 @@ def tighten(draft: Draft) -> Conjunction | None:
     closed = closure(edges_of(bounds, gaps)) if gaps else {}
     if closed is None or _empty(bounds):
         return None
-    left = _exact_gaps(closed, bounds) + _unequal_gaps(gaps, closed, bounds) + _float_gaps(gaps, bounds)
+    exact = _exact_gaps(closed, bounds)
+    if any(abs(gap.offset) > GREATEST for gap in exact):  # sums beyond int64: what was written is not
+        exact = [gap for gap in gaps if gap.kind is not GapKind.FLOATS and gap.signs != UNEQUAL]
+    left = exact + _unequal_gaps(gaps, closed, bounds) + _float_gaps(gaps, bounds)
     return Conjunction(
         tuple(sorted(bound for bound in bounds.values() if not bound.is_full)),
         tuple(sorted(hole for hole in draft.holes if _inside(bounds.get(hole.column), hole))),

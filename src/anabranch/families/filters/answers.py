@@ -8,6 +8,7 @@ that have the same.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,18 @@ from anabranch.predicates.evaluate import evaluate
 from anabranch.predicates.terms import TRUE, Term, to_json
 from anabranch.zones.columns import ARROW_TYPES, Array, subscription_column
 
+#: What the state keeps of a query beside its spec: its derived stream, and where its windows in rows begin.
+MEMBER = ("number", "stream", "base")
+
 _AT_END = {AtEnd.CUT: 0, AtEnd.GATHER: 1, AtEnd.RUN: 2}
+
+
+@dataclass
+class _Having:
+    number: int
+    condition: Term
+    places: list[Place]
+    users: int = 0
 
 
 class Answers:
@@ -41,12 +53,15 @@ class Answers:
             at_end=(integer, 0),
             having=(integer, -1),
         )
+        for name in MEMBER:
+            self.queries.add_column(name, integer, -1)
         self._names: list[str] = []
         self._types: dict[str, ColumnType] = {}  # of the places that queries fill
-        self._havings: dict[str, tuple[int, Term, list[Place]]] = {}
+        self._havings: dict[str, _Having] = {}
+        self._next_having = 0
 
-    def add(self, name: str, spec: Aggregate, shape: int, low: int) -> int:
-        slot = self.queries.take(shape=shape, low=low, at_end=_AT_END[spec.window.end])
+    def add(self, name: str, spec: Aggregate, shape: int) -> int:
+        slot = self.queries.take(shape=shape, at_end=_AT_END[spec.window.end])
         if slot == len(self._names):
             self._names.append(name)
         self._names[slot] = name
@@ -59,19 +74,34 @@ class Answers:
             self.queries[f"{place.stored} function"][slot] = place.function
             self.queries[f"{place.stored} column"][slot] = place.column
         if spec.having != TRUE:
-            self.queries["having"][slot] = self._having(spec.having, places)
+            having = self._having(spec.having, places)
+            having.users += 1
+            self.queries["having"][slot] = having.number
         return slot
 
-    def remove(self, slot: int) -> None:
+    def remove(self, slot: int, spec: Aggregate) -> None:
+        if spec.having != TRUE:
+            key = _having_key(spec.having, places_of(spec, self.stream))
+            self._havings[key].users -= 1
+            if not self._havings[key].users:
+                del self._havings[key]
         self.queries.give_back(slot)
 
-    def _having(self, having: Term, places: list[Place]) -> int:
-        key = json.dumps([to_json(having), [[place.stored, place.name] for place in places]])
-        return self._havings.setdefault(key, (len(self._havings), having, places))[0]
+    def members(self) -> dict[str, Array]:
+        live = self.queries.live
+        return {name: self.queries[name][live] for name in MEMBER}
+
+    def _having(self, condition: Term, places: list[Place]) -> _Having:
+        key = _having_key(condition, places)
+        if key not in self._havings:
+            self._havings[key] = _Having(self._next_having, condition, places)
+            self._next_having += 1
+        return self._havings[key]
 
     def at_end(self, shapes: Shapes) -> None:
-        """The stream has ended: which of the windows that are not full a query still gets
-        (docs/decisions).
+        """The stream has ended: which of the windows that are not full a query still gets.
+
+        docs/decisions/windows-at-the-end.md
         """
         live = self.queries.live
         live = live[self.queries["high"][live] == NEVER]  # those that were not cancelled
@@ -100,9 +130,7 @@ class Answers:
         return self._kept(rows, queries)
 
     def _bounds(self, composed: windows.Composed, found: Array, shapes: Shapes) -> dict[str, pa.Array]:
-        """Where the windows begin and end, in the columns of their axis; literally base + k step and that +
-        size.
-        """
+        """Where the windows begin and end, in the columns of their axis: base + k step, and that + size."""
         shape, k = composed.shape[found], composed.k[found]
         axis = shapes.axis[shape]
         base = np.where(axis == ROW, 0, shapes.base[shape])  # positions are told from the activation on
@@ -148,11 +176,17 @@ class Answers:
         if not (conditions >= 0).any():
             return rows
         kept = np.ones(len(queries), bool)
-        present = set(np.unique(conditions).tolist())
-        for number, having, places in self._havings.values():
-            if number in present:
-                own = np.flatnonzero(conditions == number)
-                named = {place.name: rows.column(place.stored) for place in places}
+        order = np.argsort(conditions, kind="stable")
+        by_condition = conditions[order]
+        for having in self._havings.values():
+            first, stop = np.searchsorted(by_condition, [having.number, having.number + 1])
+            if first < stop:
+                own = order[first:stop]
+                named = {place.name: rows.column(place.stored) for place in having.places}
                 seen = pa.record_batch({ITEMS: rows.column(ITEMS), **named}).take(pa.array(own))
-                kept[own] = evaluate(having, seen)
+                kept[own] = evaluate(having.condition, seen)
         return rows.filter(pa.array(kept)) if kept.any() else None
+
+
+def _having_key(condition: Term, places: list[Place]) -> str:
+    return json.dumps([to_json(condition), [[place.stored, place.name] for place in places]])

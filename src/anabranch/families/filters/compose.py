@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from anabranch.families.filters.composer import Composer
 from anabranch.families.filters.conditions import key_of
-from anabranch.families.filters.spec import Aggregate
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
 from anabranch.zones.packets import DELIVER, Kind, Packet
@@ -65,6 +64,4 @@ class Compose(Stage):
         return own
 
     def _is_here(self, zone: int, query: queries.Active) -> bool:
-        if query.spec["kind"] != AGGREGATE:
-            return False
-        return key_of(Aggregate.from_json(query.spec).condition, self.stream) % self.zones == zone
+        return query.spec["kind"] == AGGREGATE and key_of(query.spec, self.stream) % self.zones == zone

@@ -8,10 +8,11 @@ Never: a node that nobody uses, or two for conditions that say the same in other
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from anabranch.model.columns import Column
 from anabranch.model.stream import Stream
 from anabranch.predicates.conjunction import Normal
 from anabranch.predicates.normal import normal_form
-from anabranch.predicates.terms import Term, from_json, to_json
+from anabranch.predicates.terms import from_json
 from anabranch.zones.columns import Array
 
 
@@ -29,9 +30,9 @@ def _key_of_text(text: str, columns: tuple[Column, ...]) -> int:
     return stream_key(normal_form(from_json(json.loads(text)), Stream("", columns)))
 
 
-def key_of(condition: Term, stream: Stream) -> int:
-    """The key of the derived stream of a condition."""
-    return _key_of_text(_text(condition), stream.columns)
+def key_of(spec: Mapping[str, Any], stream: Stream) -> int:
+    """The key of the derived stream that a query is on, from its spec as JSON."""
+    return _key_of_text(json.dumps(spec["condition"]), stream.columns)
 
 
 def stream_key(normal: Normal) -> int:
@@ -49,40 +50,41 @@ class _Node:
 
 
 class Conditions:
-    def __init__(self, stream: Stream, conditions: Iterable[Term] = ()) -> None:
-        """`conditions` are those that will be entered soon; to know them all at once is faster."""
+    def __init__(self, stream: Stream, specs: Iterable[Mapping[str, Any]] = ()) -> None:
+        """`specs` are of the queries that will enter soon; to know them all at once is faster."""
         self.stream = stream
         self._by_text: dict[str, _Node] = {}
         self._by_key: dict[int, _Node] = {}
-        for condition in conditions:
-            self._noted(_text(condition), condition)
+        for spec in specs:
+            self._noted(json.dumps(spec["condition"]))
         self.forest = Forest.build([node.normal for node in self._by_key.values()], stream)
         for node in self._by_key.values():
             node.number = self.forest.node_of(node.normal)
 
-    def enter(self, condition: Term) -> tuple[int, int]:
-        """The node of a condition and the key of its derived stream; one more query uses them.
+    def enter(self, spec: Mapping[str, Any]) -> tuple[int, int]:
+        """The node of a query's condition and the key of its derived stream; one more query uses them.
 
         Conditions that the forest proves equal, though their normal forms differ, have one node and two keys.
         """
-        text = _text(condition)
-        node = self._by_text.get(text) or self._noted(text, condition)
+        node = self._noted(json.dumps(spec["condition"]))
         if node.number < 0:
             node.number = self.forest.add(node.normal)
         node.users += 1
         return node.number, node.key
 
-    def _noted(self, text: str, condition: Term) -> _Node:
-        normal = normal_form(condition, self.stream)
-        key = stream_key(normal)
-        node = self._by_key.setdefault(key, _Node(-1, key, normal))
-        node.texts.add(text)
-        self._by_text[text] = node
+    def _noted(self, text: str) -> _Node:
+        node = self._by_text.get(text)
+        if node is None:
+            normal = normal_form(from_json(json.loads(text)), self.stream)
+            key = stream_key(normal)
+            node = self._by_key.setdefault(key, _Node(-1, key, normal))
+            node.texts.add(text)
+            self._by_text[text] = node
         return node
 
-    def leave(self, condition: Term) -> None:
-        """One query less uses the condition; with the last one its node dies."""
-        node = self._by_text[_text(condition)]
+    def leave(self, spec: Mapping[str, Any]) -> None:
+        """One query less uses its condition; with the last one its node dies."""
+        node = self._by_text[json.dumps(spec["condition"])]
         node.users -= 1
         if not node.users:
             for text in node.texts:
@@ -93,7 +95,3 @@ class Conditions:
     def match(self, items: pa.RecordBatch) -> tuple[Array, Array]:
         """CSR item -> nodes, ascending: offsets int64[n + 1], nodes int32[...]."""
         return self.forest.match(items)
-
-
-def _text(condition: Term) -> str:
-    return json.dumps(to_json(condition), separators=(",", ":"))

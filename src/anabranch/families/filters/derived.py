@@ -15,21 +15,22 @@ import numpy as np
 
 from anabranch.families.filters.layouts import LayoutBook, Track, tracks_of
 from anabranch.families.filters.slots import Slots
-from anabranch.families.filters.spec import Aggregate
+from anabranch.families.filters.spec import Aggregate, Aggregation
 from anabranch.kernels import slices
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream, Time
 from anabranch.model.window import Window
 from anabranch.zones.columns import Array
 
+#: So many lists of aggregations are remembered with what they need.
+KNOWN = 10_000
+
 _LEAST = -(2**63)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A window without its base. Positions and times of integer streams are counted in integers,
-    literally.
-    """
+    """A window without its base. Positions, and times of integer streams, are counted in integers."""
 
     axis: int
     size: Time
@@ -60,10 +61,12 @@ class DerivedStreams:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.book = LayoutBook(stream)
+        self.time_type = np.dtype(np.float64 if stream.time_type is ColumnType.FLOAT else np.int64)
         self.origin: Time | None = None
         self.slot_of: dict[int, int] = {}  # key -> slot
         self.members: dict[int, _Members] = {}  # slot -> its queries
         self._columns: Counter[int] = Counter()
+        self._known_tracks: dict[tuple[Aggregation, ...], set[Track]] = {}
         integer, real = np.int64, np.float64
         self.streams = Slots(
             key=(integer, 0),
@@ -136,7 +139,14 @@ class DerivedStreams:
         return sorted(column for column, users in self._columns.items() if users > 0)
 
     def _tracks(self, spec: Aggregate) -> set[Track]:
-        return {track for aggregation in spec.aggregations for track in tracks_of(aggregation, self.stream)}
+        """What a query asks for; many ask for the same."""
+        tracks = self._known_tracks.get(spec.aggregations)
+        if tracks is None:
+            tracks = {track for one in spec.aggregations for track in tracks_of(one, self.stream)}
+            if len(self._known_tracks) >= KNOWN:
+                self._known_tracks.clear()
+            self._known_tracks[spec.aggregations] = tracks
+        return tracks
 
     def _refit(self, slot: int) -> None:
         tracks = [track for track, users in self.members[slot].tracks.items() if users > 0]
@@ -147,9 +157,7 @@ class DerivedStreams:
     # shapes of windows
 
     def enter_shape(self, slot: int, shape: Shape, base: int = 0) -> int:
-        """The place of a shape on a derived stream; `base` is for ROWS, windows in time begin at the
-        origin.
-        """
+        """The place of a shape on a derived stream. `base` is for ROWS; others begin at the origin."""
         name = (slot, shape, base if shape.axis == slices.ROW else 0)
         place = self._shape_slots.get(name)
         if place is None:

@@ -15,6 +15,7 @@ greater for what is contained. Where sizes are equal, implication decides, then 
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,11 +23,11 @@ import pyarrow as pa
 
 from anabranch.kernels.interval_boxes import NodeBoxes, box_contains, contained, next_container
 from anabranch.kernels.select import Index, walk
-from anabranch.kernels.select_build import Boxes, build_index
+from anabranch.kernels.select_build import LEAST_SAMPLE, Boxes, build_index
 from anabranch.kernels.select_codes import Constants, constants_of
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream
-from anabranch.predicates.boxes import BoxTable, size_of
+from anabranch.predicates.boxes import BoxTable, Size, size_of
 from anabranch.predicates.conjunction import Normal
 from anabranch.predicates.extras import ExtrasDraft
 from anabranch.predicates.implies import implies
@@ -53,7 +54,7 @@ class Forest:
         self._begin = np.empty(0, np.int64)
         self._slots = np.empty(0, np.int64)
         self._order = np.empty(0, np.int32)  # nodes by size
-        self._sizes = np.empty(0, np.int64)  # of the nodes in that order
+        self._sizes: list[Size] = []  # of the nodes in that order
         self._plan: _Plan | None = None
 
     @staticmethod
@@ -68,9 +69,9 @@ class Forest:
                 node = forest._enter(normal)
                 fresh.append(node)
             forest._members[node] += 1
-        sizes = np.array([size_of(forest._normals[node]) for node in fresh], np.int64)
-        order = np.argsort(sizes, kind="stable")
-        forest._order, forest._sizes = np.array(fresh, np.int32)[order], sizes[order]
+        ordered = sorted((size_of(forest._normals[node]), node) for node in fresh)
+        forest._order = np.array([node for _, node in ordered], np.int32)
+        forest._sizes = [size for size, _ in ordered]
         for node in reversed(fresh):
             if not forest._is_plain(node):
                 forest._merge_into_equal(node, forest._containers(node))
@@ -84,9 +85,9 @@ class Forest:
         if node is None:
             node = self._enter(normal)
             size = size_of(normal)
-            place = np.searchsorted(self._sizes, size)
+            place = bisect_left(self._sizes, size)
             self._order = np.insert(self._order, place, node)
-            self._sizes = np.insert(self._sizes, place, size)
+            self._sizes.insert(place, size)
             containers = self._containers(node)
             merged = self._merge_into_equal(node, containers)
             if merged is None:
@@ -112,7 +113,7 @@ class Forest:
         offsets = np.zeros(rows.num_rows + 1, np.int64)
         if not self._normals or not rows.num_rows:
             return offsets, np.empty(0, np.int32)
-        if self._plan is None:
+        if self._plan is None or self._plan.sampled < LEAST_SAMPLE <= rows.num_rows:
             self._plan = self._make_plan(rows)
         plan = self._plan
         codes = plan.codes(rows)
@@ -172,8 +173,9 @@ class Forest:
         return node
 
     def _leave(self, node: int) -> None:
-        place = np.flatnonzero(self._order == node)
-        self._order, self._sizes = np.delete(self._order, place), np.delete(self._sizes, place)
+        place = int(np.flatnonzero(self._order == node)[0])
+        self._order = np.delete(self._order, place)
+        del self._sizes[place]
         for normal in self._forms.pop(node):
             del self._by_normal[normal]
         del self._normals[node], self._members[node]
@@ -210,12 +212,12 @@ class Forest:
     def _containers(self, node: int) -> list[int]:
         """Of the nodes that contain this one, the smallest: several where their sizes are equal."""
         boxes, order, found = self._boxes(), self._order, list[int]()
-        place = int(np.searchsorted(self._sizes, size_of(self._normals[node])))
+        place = bisect_left(self._sizes, size_of(self._normals[node]))
         end = len(order)
         while (place := next_container(boxes, order, place, end, node)) < end:
             if self._contains(int(order[place]), node):
                 if not found:
-                    end = int(np.searchsorted(self._sizes, self._sizes[place], "right"))
+                    end = bisect_right(self._sizes, self._sizes[place])
                 found.append(int(order[place]))
             place += 1
         return found
@@ -224,13 +226,12 @@ class Forest:
         return bool(box_contains(self._boxes(), wide, narrow)) and self._contains(wide, narrow)
 
     def _tightest(self, containers: list[int]) -> int:
-        if len(containers) > 1:
-            containers = [
-                node
-                for node in containers
-                if not any(self._within(node, other) for other in containers if other != node)
-            ]
-        return min(containers, key=lambda node: self._normals[node].conjunctions, default=ROOT)
+        """Of those in which no other one lies, the first in the order of normal forms."""
+        least = list[int]()
+        for node in containers:
+            if not any(self._within(node, other) for other in least):
+                least = [other for other in least if not self._within(other, node)] + [node]
+        return min(least, key=lambda node: self._normals[node].conjunctions, default=ROOT)
 
     def _merge_into_equal(self, node: int, containers: list[int]) -> int | None:
         """If the node is equal to one that contains it, it becomes that one."""
@@ -244,9 +245,9 @@ class Forest:
                 return other
         return None
 
-    def _adopt(self, node: int, size: int) -> None:
+    def _adopt(self, node: int, size: Size) -> None:
         """Nodes that this one contains come below it where it is smaller than their parent."""
-        end = int(np.searchsorted(self._sizes, size, "right"))
+        end = bisect_right(self._sizes, size)
         for child in contained(self._boxes(), self._order, end, node).tolist():
             if self._contains(node, child):
                 parent = int(self._parent[child])
@@ -276,6 +277,7 @@ class Forest:
         parent = self._parent[: nodes[-1] + 1]
         boxes = Boxes(low[:, columns], high[:, columns], owner, parent, others)
         plan = _Plan(self.stream, used, list(extras.pairs), self._table)
+        plan.sampled = rows.num_rows
         plan.index = build_index(boxes, extras.finish(), plan.codes(sample_of(rows, SAMPLE)))
         return plan
 
@@ -284,6 +286,7 @@ class _Plan:
     """The index of the selections as they are now, and how items are coded for it."""
 
     index: Index
+    sampled: int  # of how many rows the index was judged by a sample
 
     def __init__(
         self, stream: Stream, columns: list[str], pairs: list[tuple[str, str]], table: BoxTable

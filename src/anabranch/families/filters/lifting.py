@@ -22,7 +22,7 @@ from anabranch.families.filters.slots import used_only
 from anabranch.families.filters.spec import Aggregate
 from anabranch.kernels.fanout import owners_of
 from anabranch.kernels.slices import ROW, Rows, cut, flush, pick_raw
-from anabranch.model.stream import Stream, Time
+from anabranch.model.stream import NUMBER, Stream, Time
 from anabranch.zones.columns import Array, numbers_of, times_of
 from anabranch.zones.packets import Kind, Packet
 
@@ -98,16 +98,16 @@ class Lifting:
         return self._packets(parts)
 
     def _source(self, items: pa.RecordBatch, picks: Array) -> tuple[Rows, Array]:
-        """The items that anyone picked, as raw rows with the columns that any aggregate needs; and the picks
-        among them.
-        """
+        """The items that anyone picked, raw, with the columns that aggregates need; the picks among them."""
+        columns = self.derived.columns
+        needed = {self.stream.columns[column].name for column in columns} | {NUMBER, self.stream.time}
+        items = items.select([name for name in items.schema.names if name in needed])
         used = np.zeros(items.num_rows, bool)
         used[picks] = True
         chosen = np.flatnonzero(used)
         if len(chosen) < items.num_rows:
             items = items.take(pa.array(chosen))
             picks = (np.cumsum(used) - 1)[picks]
-        columns = self.derived.columns
         layout = self.derived.book.raw(columns)
         width = self.derived.book.width(layout)
         words = np.zeros((items.num_rows, width), np.int64)
@@ -117,10 +117,11 @@ class Lifting:
             words[:, bit >> 6] |= there.astype(np.int64) << np.int64(bit & 63)
             words[:, masks + bit] = values
         count = items.num_rows
-        times = times_of(items, self.stream) if self.stream.time is not None else np.zeros(count, np.int64)
+        # Copies, since kernels are compiled anew for arrays that cannot be written to.
+        times = times_of(items, self.stream).copy() if self.stream.time else np.zeros(count, np.int64)
         at = np.arange(count, dtype=np.int64) * width
         rows = Rows(
-            numbers_of(items),
+            numbers_of(items).copy(),
             times,
             np.zeros(count, np.int64),
             np.ones(count, np.int64),

@@ -8,7 +8,9 @@ than one item at a time; what needs positions or neighbours in the stream is for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,43 +28,47 @@ MEMO = "derived streams"
 COMPOSE = 2  # the place of the next stage in the chain
 
 
+@dataclass(frozen=True)
+class _Query:
+    json: dict[str, Any]
+    spec: Select | Aggregate
+    node: int
+
+
 class Sharing:
     """The queries of a zone of `share`, brought up to date one by one."""
 
-    def __init__(self, stream: Stream, zones: int, active: Iterable[queries.Active]) -> None:
-        known = [(query, _spec(query)) for query in active]
-        self.conditions = Conditions(stream, (spec.condition for _, spec in known))
+    def __init__(self, stream: Stream, zones: int, active: Collection[queries.Active]) -> None:
+        self.conditions = Conditions(stream, (query.spec for query in active))
         self.selections = Selections(stream)
         self.lifting = Lifting(stream, zones, COMPOSE)
-        self._specs: dict[int, tuple[Select | Aggregate, int]] = {}  # number of the query -> spec, node
-        for query, spec in known:
-            self._begin(query, spec)
+        self._queries: dict[int, _Query] = {}
+        for query in active:
+            self.begin(query)
+
+    def __len__(self) -> int:
+        return len(self._queries)
 
     def begin(self, query: queries.Active) -> None:
-        self._begin(query, _spec(query))
-
-    def _begin(self, query: queries.Active, spec: Select | Aggregate) -> None:
-        node, key = self.conditions.enter(spec.condition)
-        self._specs[query.number] = (spec, node)
-        if isinstance(spec, Select):
-            self.selections.add(query.number, query.name, spec, node)
+        node, key = self.conditions.enter(query.spec)
+        if query.spec["kind"] == "select":
+            select = Select.from_json(query.spec)
+            self.selections.add(query.number, query.name, select, node)
+            self._queries[query.number] = _Query(query.spec, select, node)
         else:
-            self.lifting.add(query.number, spec, node, key)
+            aggregate = Aggregate.from_json(query.spec)
+            self.lifting.add(query.number, aggregate, node, key)
+            self._queries[query.number] = _Query(query.spec, aggregate, node)
 
     def cease(self, number: int) -> None:
-        found = self._specs.pop(number, None)
-        if found is None:  # it never began
+        query = self._queries.pop(number, None)
+        if query is None:  # it never began
             return
-        spec, node = found
-        if isinstance(spec, Select):
-            self.selections.remove(number, spec, node)
+        if isinstance(query.spec, Select):
+            self.selections.remove(number, query.spec, query.node)
         else:
             self.lifting.remove(number)
-        self.conditions.leave(spec.condition)
-
-
-def _spec(query: queries.Active) -> Select | Aggregate:
-    return Select.from_json(query.spec) if query.spec["kind"] == "select" else Aggregate.from_json(query.spec)
+        self.conditions.leave(query.json)
 
 
 class Share(Stage):
@@ -77,15 +83,23 @@ class Share(Stage):
         out: list[Packet] = []
         for packet in packets:
             if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
-                began, ended = queries.apply(state, [packet])
-                for query in began:
-                    sharing.begin(query)
-                for end in ended:
-                    sharing.cease(end.number)
-                state.renew(MEMO, state.keys(queries.PREFIX), sharing)
+                sharing = self._changed(state, sharing, packet)
             elif packet.kind is Kind.ITEMS:
                 out += self._segment(sharing, packet.rows, origin)
         return out
+
+    def _changed(self, state: State, sharing: Sharing, packet: Packet) -> Sharing:
+        """The queries after ACTIVATE or CANCEL."""
+        began, ended = queries.apply(state, [packet])
+        if len(began) > max(100, len(sharing)):
+            sharing = self._built(state)  # faster than one by one
+        else:
+            for query in began:
+                sharing.begin(query)
+        for end in ended:
+            sharing.cease(end.number)
+        state.renew(MEMO, state.keys(queries.PREFIX), sharing)
+        return sharing
 
     def _built(self, state: State) -> Sharing:
         return Sharing(self.stream, self.zones, queries.active(state).values())

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from anabranch.families.moving import messages
 from anabranch.families.moving.held import give_back, take
@@ -22,7 +21,7 @@ from anabranch.families.moving.plans import controls, finish, last_ticks, note_c
 from anabranch.families.moving.ticks import Ticks, at_type, final_tick, ticks_of
 from anabranch.kernels.moving_arrays import NEAREST, OBJECTS, ROW
 from anabranch.kernels.moving_assemble import FRAGMENT, assemble_nearest, assemble_values
-from anabranch.kernels.moving_names import prefixes, settle_ties
+from anabranch.kernels.moving_names import arrange
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
 from anabranch.zones.columns import ARROW_TYPES, Array, subscription_column
@@ -65,29 +64,35 @@ class Assemble(Stage):
         return out
 
     def _answers(self, state: State, table: Participating, fragments: Array, ticks: Ticks) -> list[Packet]:
+        """Result rows from the rows (ROW, `query` being its place) of all regions and who sent them."""
         mode = table.local.mode[fragments["place"]]
         names, out = table.names.arrays, []
-        tuples = _netted(fragments[mode == OBJECTS], self.zones)
-        ranked = assemble_nearest(fragments[mode == NEAREST], table.lists, names)
-        told = assemble_values(fragments[(mode != OBJECTS) & (mode != NEAREST)], table.local, names)
-        rows = np.concatenate([tuples, ranked])
-        if len(rows):
-            out.append(self._moving_rows(state, table, rows[_order(rows, table)], ticks))
-        if len(told):
-            out.append(self._value_rows(state, table, told, ticks))
+        rows = [fragments if (mode == OBJECTS).all() else fragments[mode == OBJECTS]]
+        if (mode == NEAREST).any():
+            ranked = assemble_nearest(_by_tick(fragments[mode == NEAREST]), table.lists, names)
+            rows.append(_as_fragments(ranked))
+        moved = np.concatenate(rows) if len(rows) > 1 else rows[0]
+        order = arrange(*_tuple_order(moved), np.ascontiguousarray(moved["who"]), names)
+        if len(order):
+            out.append(self._moving_rows(state, table, moved[order], ticks))
+        of_value = (mode != OBJECTS) & (mode != NEAREST)
+        if of_value.any():
+            told = assemble_values(_by_tick(fragments[of_value]), table.local, names)
+            if len(told):
+                out.append(self._value_rows(state, table, told, ticks))
         return out
 
     def _moving_rows(self, state: State, table: Participating, rows: Array, ticks: Ticks) -> Packet:
-        nearest = table.local.mode[rows["query"]] == NEAREST
+        nearest = table.local.mode[rows["place"]] == NEAREST
         columns = {
-            "subscription": _subscriptions(state, table, rows["query"]),
+            "subscription": _subscriptions(state, table, rows["place"]),
             "at": self._at(rows["tick"], ticks),
             "op": _OPS.take(pa.array((rows["op"] + 1) // 2)),
             "object": table.names.shown(np.ascontiguousarray(rows["who"]), self.integers),
             "x": pa.array(rows["x"]),
             "y": pa.array(rows["y"]),
             "distance": pa.array(rows["distance"], mask=np.isnan(rows["distance"])),
-            "complete": pc.if_else(pa.array(nearest), True, None),
+            "complete": pa.array(np.ones(len(rows), bool), mask=~nearest),
         }
         return Packet(DELIVER, 0, Kind.RESULT, pa.record_batch(columns), {"table": MOVING})
 
@@ -106,56 +111,45 @@ class Assemble(Stage):
 
 
 def _fragments(packets: Sequence[Packet], table: Participating) -> Array:
-    """The rows (FRAGMENT) of all regions by query and tick, minus rows first; rows of queries that are gone
-    are left out.
-    """
+    """The rows (FRAGMENT) of all regions; rows of queries that are gone are left out."""
     rows = np.zeros(sum(packet.rows.num_rows for packet in packets), FRAGMENT)
     for name in ("tick", "op", "who", "x", "y", "distance"):
         rows[name] = messages.column(packets, name, FRAGMENT[name])
-    numbers, which = np.unique(messages.column(packets, "query", np.int64), return_inverse=True)
-    places = np.array([table.places.get(number, -1) for number in numbers.tolist()], np.int64)
-    rows["place"] = places[which]
+    rows["place"] = table.places_of(messages.column(packets, "query", np.int64))
     senders = [packet.facts["from"] for packet in packets]
     rows["zone"] = np.repeat(np.array(senders, np.int64), [packet.rows.num_rows for packet in packets])
-    rows = rows[rows["place"] >= 0]
-    return rows[np.lexsort((rows["op"], rows["tick"], rows["place"]))]
+    return rows if (rows["place"] >= 0).all() else rows[rows["place"] >= 0]
 
 
-def _netted(fragments: Array, zones: int) -> Array:
-    """Plus and minus tuples (ROW, `query` being its place) without those that cancel out: a minus of one
-    region, a plus of another.
-    """
-    rows = np.empty(len(fragments), ROW)
+def _as_fragments(rows: Array) -> Array:
+    out = np.zeros(len(rows), FRAGMENT)
     for name in ROW.names or ():
-        rows[name] = fragments["place" if name == "query" else name]
-    if zones == 1 or not len(rows):
-        return rows
-    order = np.lexsort((rows["who"], rows["tick"], rows["query"]))
-    same = _equal(rows[order[1:]], rows[order[:-1]], "query", "tick", "who")
-    paired = np.zeros(len(rows), bool)
-    paired[order[1:]] |= same
-    paired[order[:-1]] |= same
-    return rows[~paired]
+        out["place" if name == "query" else name] = rows[name]
+    return out
 
 
-def _equal(left: Array, right: Array, *names: str) -> Array:
-    return np.asarray(np.logical_and.reduce([left[name] == right[name] for name in names]))
+def _by_tick(fragments: Array) -> Array:
+    """Fragments by query and tick, minus rows first."""
+    return fragments[np.lexsort((fragments["op"], fragments["tick"], fragments["place"]))]
 
 
-def _order(rows: Array, table: Participating) -> Array:
-    """Rows by query, tick, minus before plus, name."""
-    who = np.ascontiguousarray(rows["who"])
-    prefix = prefixes(table.names.arrays, who)
-    order = np.lexsort((prefix, rows["op"], rows["tick"], rows["query"]))
-    tied = np.zeros(len(order), bool)
-    tied[1:] = _equal(rows[order[1:]], rows[order[:-1]], "query", "tick", "op")
-    tied[1:] &= prefix[order[1:]] == prefix[order[:-1]]
-    if tied.any():
-        settle_ties(order, tied, table.names.arrays, who)
-    return np.asarray(order)
+def _tuple_order(rows: Array) -> tuple[Array, Array]:
+    """(order, key): plus and minus rows by query, tick, minus before plus, in one number each where that
+    fits.
+    """
+    if not len(rows):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    tick = rows["tick"] - rows["tick"].min()
+    if int(tick.max() + 1) * int(rows["place"].max() + 1) >= 1 << 61:
+        tick = np.unique(tick, return_inverse=True)[1]
+    key = 2 * (rows["place"] * (tick.max() + 1) + tick) + (rows["op"] > 0)
+    return np.argsort(key), key
 
 
 def _subscriptions(state: State, table: Participating, places: Array) -> pa.DictionaryArray:
-    used, codes = np.unique(places, return_inverse=True)
+    """The names of the subscriptions at these places, of which equal ones lie together."""
+    begins = np.ones(len(places), bool)
+    begins[1:] = places[1:] != places[:-1]
     active = queries.active(state)
-    return subscription_column([active[int(table.numbers[place])].name for place in used], codes)
+    names = [active[number].name for number in table.numbers[places[begins]].tolist()]
+    return subscription_column(names, np.cumsum(begins) - 1)

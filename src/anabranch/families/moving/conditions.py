@@ -1,15 +1,16 @@
-"""Conditions of queries as bits of a report: each distinct condition is evaluated once a report, at home, and
-travels as one bit.
+"""Conditions of queries as bits of a report: each distinct condition is evaluated once a report, at home,
+and travels as one bit.
 
-A query sees only reports that come after its activation, so a condition never has to be evaluated on an older
-one. Home zones and regions number conditions alike because they see the same activations and cancellations in
-the same order; nothing is exchanged.
+A query sees only reports that come after its activation, so a condition never has to be evaluated on an
+older one. Home zones and regions number conditions alike because they see the same activations and
+cancellations in the same order; nothing is exchanged.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,11 @@ from anabranch.zones.state import State
 
 KEY = "conditions"
 _ALWAYS = json.dumps(to_json(TRUE))
+
+
+@lru_cache(100_000)
+def _parsed(text: str) -> Term:
+    return from_json(json.loads(text))
 
 
 @dataclass
@@ -72,8 +78,8 @@ class Conditions:
     def _place(self, text: str, since: Time | None) -> int:
         """The bit that a condition has already, one that is free, or a new one.
 
-        A bit is free when every tick of its last user is older than every report that a new user sees; until
-        then old and new meanings could meet in one report.
+        A bit is free when every tick of its last user is older than every report that a new user sees;
+        until then old and new meanings could meet in one report.
         """
         for place, bit in enumerate(self.bits):
             if bit.text == text:
@@ -95,11 +101,11 @@ class Conditions:
             bit.freed = query.until
 
     def wanted(self, time: Time) -> list[tuple[int, Term]]:
-        """(bit, condition) of those that a report at this time needs: in use, or with a user whose last tick
-        is not past.
+        """(bit, condition) of those that a report at this time needs: in use, or with a user whose last
+        tick is not past.
         """
         return [
-            (place, from_json(json.loads(bit.text)))
+            (place, _parsed(bit.text))
             for place, bit in enumerate(self.bits)
             if bit.users > 0 or (bit.freed is not None and bit.freed >= time)
         ]

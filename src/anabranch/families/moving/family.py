@@ -7,17 +7,16 @@
 
 Choices that semantics.md leaves open:
 - Objects are shown as strings, or as integers where the stream's object column is one.
-- A report without a name, or with a coordinate that is missing or not finite, is no report: the object's last
-  one stays.
+- A report without a name, or with a coordinate that is missing or not finite, is no report: the object's
+  last one stays.
 - Within a tick, rows of a subscription come `-` before `+`, each by object name.
 - A focal object that is gone (silent for longer than `expire`) leaves its queries without an answer: the
-  members leave, with no
-  distance, and a value becomes missing. When it reports again, the answer comes anew.
+  members leave, with no distance, and a value becomes missing. When it reports again, the answer comes
+  anew.
 - An extreme is a coordinate and the object that has it: it comes out when either changes. A count comes out
-  at the first tick at
-  which the focal point is known, 0 included; a min or max when there is one.
-- A query that is cancelled at a time between two reports of one time still sees the second at a tick at that
-  time.
+  at the first tick at which the focal point is known, 0 included; a min or max when there is one.
+- A query that is cancelled at a time between two reports of one time still sees the second at a tick at
+  that time.
 - Where answers are assembled follows from the query's number; an issuer that moves changes nothing.
 """
 
@@ -71,7 +70,7 @@ def _check(stream: Stream) -> None:
     for setting in ("time", "object"):
         if getattr(stream, setting) is None:
             raise JobError(
-                f"stream {stream.name}: queries for moving objects need `{setting}`, the name of a column"
+                f"stream {stream.name}: moving objects need the setting `{setting}`, the name of a column"
             )
     if len(stream.position) != 2:
         raise JobError(
@@ -81,5 +80,5 @@ def _check(stream: Stream) -> None:
         raise JobError(f"stream {stream.name}: tick = {stream.tick}; it must be greater than 0")
     if stream.bounds and len(stream.bounds) != 2:
         raise JobError(
-            f"stream {stream.name}: `bounds` has {len(stream.bounds)} pairs; moving objects need two"
+            f"stream {stream.name}: `bounds` has {len(stream.bounds)} pairs; moving objects need two: x and y"
         )

@@ -1,8 +1,8 @@
 """Names of objects: kept as bytes whose order is that of the names, told once to every region and assembler
 that may need them.
 
-An object's number is index * zones + zone, where `index` counts the objects of its home zone: dense over the
-whole stream, so that arrays can be indexed by it, and free of coordination between the zones.
+An object's number is index * zones + zone, where `index` counts the objects of its home zone: dense over
+the whole stream, so that arrays can be indexed by it, and free of coordination between the zones.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from anabranch.zones.columns import Array
 from anabranch.zones.state import State
 
 PREFIX = "names/"
-#: A chunk of names is closed when it holds this many bytes.
+#: A chunk of names is closed when it holds about this many bytes: those of the names, and these for each.
 CHUNK_BYTES = 1 << 18
+_PER_NAME = 12
 
 _SIGN = np.uint64(1 << 63)
 
@@ -101,7 +102,7 @@ class NameTable:
 
     def _enter(self, who: Array, strings: Strings) -> None:
         self._make_room(int(who.max(initial=-1)) + 1, len(strings[1]))
-        self.used = enter(self.arrays, who, *strings, self.used)
+        self.used = int(enter(self.arrays, who, *strings, self.used))
 
     def _make_room(self, count: int, more: int) -> None:
         start, length, data = self.arrays
@@ -120,14 +121,19 @@ class NameTable:
         data = np.concatenate([data[offsets[0] : offsets[-1]] for _, (offsets, data) in self._new])
         self._new = []
         keys = state.keys(PREFIX)
-        last = state.get(keys[-1]) if keys else None
-        if last is not None and len(last["data"]) + 12 * len(last["who"]) < CHUNK_BYTES:
-            key = keys[-1]
+        last, place = state.get(keys[-1]) if keys else None, len(keys)
+        if last is not None and _size(last["length"]) < CHUNK_BYTES:  # it is not full yet
             who, length = np.concatenate([last["who"], who]), np.concatenate([last["length"], length])
-            data = np.concatenate([last["data"], data])
-        else:
-            key = f"{PREFIX}{len(keys):08d}"
-        state.put(key, {"who": who, "length": length, "data": data})
+            data, place = np.concatenate([last["data"], data]), place - 1
+        ends = np.cumsum(length)
+        chunk_of = (ends + _PER_NAME * np.arange(len(who))) // CHUNK_BYTES
+        for chunk in range(int(chunk_of[-1]) + 1):
+            low, high = np.searchsorted(chunk_of, [chunk, chunk + 1]).tolist()
+            if high > low:
+                body = data[ends[low] - length[low] : ends[high - 1]]
+                rows = {"who": who[low:high].copy(), "length": length[low:high].copy(), "data": body.copy()}
+                state.put(f"{PREFIX}{place:08d}", rows)
+                place += 1
 
     def shown(self, who: Array, integers: bool) -> pa.Array:
         """The names of objects as they are shown, null for -1."""
@@ -160,11 +166,12 @@ class HomeNames(NameTable):
         if add:
             self._make_room(before + len(offsets) - 1, len(data))
             self._make_spots(before + len(offsets) - 1)
-        found, self.count, self.used = find(self._table, self.arrays, before, self.used, offsets, data, add)
+        found, count, used = find(self._table, self.arrays, before, self.used, offsets, data, add)
+        self.count, self.used = int(count), int(used)
         if self.count > before:
             new = np.arange(before, self.count)
             self._new.append((new, collect(self.arrays, new)))
-        return np.asarray(found)
+        return found
 
     def _make_spots(self, count: int) -> None:
         if 2 * count > len(self._table):
@@ -181,6 +188,11 @@ class HomeNames(NameTable):
             return None
         new = np.arange(self._new[0][0][0], self.count)
         return new, collect(self.arrays, new)
+
+
+def _size(length: Array) -> int:
+    """What names of these lengths take in a chunk."""
+    return int(length.sum()) + _PER_NAME * len(length)
 
 
 def _offsets(lengths: Array) -> Array:

@@ -1,8 +1,8 @@
 """The participating server table (PST) of a querying server: what each region last said about each of its
 queries.
 
-For plus and minus tuples nothing is kept: an object that goes from one region to another comes as a minus and
-a plus of the same tick, which cancel out. For values it is the latest local value of every region, for
+For plus and minus tuples nothing is kept: an object that goes from one region to another comes as a minus
+and a plus of the same tick, which cancel out. For values it is the latest local value of every region, for
 nearest objects every region's list.
 """
 
@@ -34,12 +34,10 @@ class Participating:
         self._free_lists: dict[int, list[int]] = {}
 
     def add(self, plan: Plan, place: int | None = None) -> int:
-        if not self._free_places:
-            self._grow()
         if place is None:
+            if not self._free_places:
+                self._grow()
             place = self._free_places.pop()
-        else:
-            self._free_places.remove(place)
         self.places[plan.number] = place
         self.numbers[place] = plan.number
         self.local.mode[place] = plan.mode
@@ -60,6 +58,15 @@ class Participating:
         self.local.mode[place], self.local.joined[place] = OBJECTS, 0
         self.local.told[place], self.local.told_who[place] = np.nan, -1
         self._free_places.append(place)
+
+    def places_of(self, numbers: Array) -> Array:
+        """The places of queries, -1 for those that are not here."""
+        known = np.flatnonzero(self.numbers >= 0)
+        known = known[np.argsort(self.numbers[known])]
+        if not len(known):
+            return np.full(len(numbers), -1, np.int64)
+        spot = np.minimum(np.searchsorted(self.numbers[known], numbers), len(known) - 1)
+        return np.where(self.numbers[known[spot]] == numbers, known[spot], -1)
 
     def reserve(self, places: int) -> None:
         while len(self.numbers) < places:
@@ -104,6 +111,7 @@ class Participating:
                 table.reserve(int(chunk["place"][row]) + 1)
                 place = table.add(plan, int(chunk["place"][row]))
                 table._take(chunk, row, place, key.startswith(LISTS))
+        table._free_places = np.flatnonzero(table.numbers < 0)[::-1].tolist()
         for number in plans.keys() - table.places.keys():
             table.add(plans[number])
         return table

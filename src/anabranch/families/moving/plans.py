@@ -39,8 +39,8 @@ MODES = {None: OBJECTS, "count": COUNT, "min(x)": MIN_X, "max(x)": MAX_X, "min(y
 
 @dataclass(frozen=True)
 class Plan:
-    """`point` is a fixed focal point, `focal` the bytes of the focal object's name; both None: no object can
-    be called that.
+    """`point` is a fixed focal point, `focal` the bytes of the focal object's name; both None: no object
+    can be called that.
     """
 
     number: int
@@ -137,4 +137,4 @@ def controls(packets: Iterable[Packet]) -> list[Packet]:
 
 
 #: The last tick of a query that nobody has cancelled.
-ENDLESS = NEVER
+ENDLESS = int(NEVER)

@@ -2,12 +2,12 @@
 one.
 
 In: moves, departures and focal updates from the home zones, by tick; activations and cancellations. Out:
-fragments for the assemblers: plus and minus tuples, local counts and extremes, local lists of the k nearest.
-Never: a look at another region's objects, and never a tick that is not final.
+fragments for the assemblers: plus and minus tuples, local counts and extremes, local lists of the k
+nearest. Never: a look at another region's objects, and never a tick that is not final.
 
-A list of the k nearest is local too: every region names its own k nearest, so that the assembler has the true
-k among them whatever moved where within the batch, and never has to ask back. That is why an answer is always
-`complete`.
+A list of the k nearest is local too: every region names its own k nearest, so that the assembler has the
+true k among them whatever moved where within the batch, and never has to ask back. That is why an answer is
+always `complete`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anabranch.families.moving.plans import ENDLESS, Plan, finish, last_ticks, n
 from anabranch.families.moving.server import RegionalServer
 from anabranch.families.moving.ticks import Ticks, final_tick, ticks_of
 from anabranch.kernels.moving_arrays import ENDS, EVENT, FOCAL, MOVE, ROW, STARTS, Space
-from anabranch.kernels.moving_shapes import extent
+from anabranch.kernels.moving_shapes import extent_of
 from anabranch.kernels.regions import Layout, mark_zones
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
@@ -79,8 +79,7 @@ class Region(Stage):
         if plan.point is None:
             return False
         marks = np.zeros(self.zones, np.uint8)
-        low_x, high_x, low_y, high_y = extent(self.space, plan.shape, plan.a, plan.b, *plan.point)
-        mark_zones(self.layout, low_x, high_x, low_y, high_y, marks)
+        mark_zones(self.layout, *extent_of(self.space, plan.shape, plan.a, plan.b, *plan.point), marks)
         return bool(marks[zone])
 
     def _starts(

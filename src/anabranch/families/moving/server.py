@@ -1,8 +1,8 @@
 """A regional server in memory: its objects, the local parts of the queries it participates in, and the grid
 over both.
 
-Built from the state where a worker takes the zone over; the grid and the lists by age are never stored. Which
-place a query has and how the grid is cut decides nothing about what comes out.
+Built from the state where a worker takes the zone over; the grid and the lists by age are never stored.
+Which place a query has and how the grid is cut decides nothing about what comes out.
 """
 
 from __future__ import annotations
@@ -47,12 +47,10 @@ class RegionalServer:
         """Enters a query, at a place of its own or the one it had. A fixed focal point is known from the
         beginning.
         """
-        if not self._free_places:
-            self.reserve(len(self.queries) + 1)
         if place is None:
+            if not self._free_places:
+                self.reserve(len(self.queries) + 1)
             place = self._free_places.pop()
-        else:
-            self._free_places.remove(place)
         self.places[plan.number] = place
         query = self.queries[place]
         for name in ("number", "mode", "shape", "a", "b", "k", "start"):
@@ -75,6 +73,10 @@ class RegionalServer:
         self.queries[place] = new_queries(1)[0]
         self.dirty_queries[place // QUERY_BLOCK] = 1
         self._free_places.append(place)
+
+    def find_free_places(self) -> None:
+        """After queries were entered at the places they had: what is free is what none of them has."""
+        self._free_places = np.flatnonzero(self.queries["number"] < 0)[::-1].tolist()
 
     def _allot(self, k: int) -> int:
         free = self._free_lists.get(k)
@@ -128,8 +130,8 @@ class RegionalServer:
     # the grid
 
     def _fit_grid(self, moves: Array) -> None:
-        """Makes the grid anew when it no longer fits: twice as many objects, or many reports from beyond its
-        border.
+        """Makes the grid anew when it no longer fits: twice as many objects, or many reports from beyond
+        its border.
         """
         if not len(moves):
             return

@@ -63,6 +63,7 @@ def load(state: State, space: Space, plans: dict[int, Plan]) -> RegionalServer:
         server.truths[who, : chunk["truths"].shape[1]] = chunk["truths"]
     for key in state.keys(LOCALS):
         _load_queries(state, key, server, plans)
+    server.find_free_places()
     server.make_grid()
     remember_all(server.objects, server.ends, AGED_OBJECTS, _by_age(server.objects, "present"))
     remember_all(server.queries, server.ends, AGED_QUERIES, _by_age(server.queries, "known"))

@@ -1,8 +1,8 @@
-"""One batch as a rendezvous zone sees it: the recent items and the new ones as arrays, and where the clocks
-stand.
+"""One batch as a rendezvous zone sees it: the recent items and the new ones as arrays, and where the
+clocks stand.
 
-In: the mail and the shelf. Out: what the kernel wants, group by group. Columns and grids are made once for
-all groups that share them.
+In: the mail and the shelf. Out: what the kernel wants, group by group. Columns and grids are made once
+for all groups that share them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _LONG_AGO = -(1 << 61)
 
 @dataclass(frozen=True)
 class Known:
-    """What a zone knows of the stream after a batch. `low` is the number of the oldest item that is still in
-    the buffer.
+    """What a zone knows of the stream after a batch. `low` is the number of the oldest item that is still
+    in the buffer.
     """
 
     progress: Progress = field(default_factory=Progress)
@@ -71,13 +71,21 @@ class Batch:
         self.numbers = _own(self.recent.number.astype(np.int64, copy=False))
         self.fresh = int(np.searchsorted(self.numbers, known.progress.number))
         self.late = self._late(rows)
+        self.arrived = progress.number - known.progress.number
         self._places: dict[By, Array] = {}
+        self._clocks: dict[tuple[By, str], Array] = {}
         self._boxes: dict[By, Boxes] = {}
         counted = dict.fromkeys(group.by for group in groups if group.by_rows)
         arrivals = self._arrivals(mail, list(counted)) if counted else None
         self._ordinals = {
             by: Ordinals(state, by, arrivals, known.progress.number) for by in counted if arrivals is not None
         }
+
+    def soon(self) -> Progress:
+        """Where the stream may stand after the next batch, if it is at most twice as long as this one."""
+        last, before = self.progress.last, self.known.progress.last
+        ahead = None if last is None else last + (2 * (last - before) if before is not None else 0)
+        return Progress(self.progress.number + 2 * self.arrived, ahead)
 
     def _late(self, rows: pa.RecordBatch | None) -> Array:
         """The places of items that came to be known only now, though they are from an earlier batch."""
@@ -151,9 +159,13 @@ class Batch:
         return self.recent.column(name, lambda rows: evaluate(condition, rows)).astype(np.bool_, copy=False)
 
     def _clock(self, group: Group) -> Array:
-        if group.by_rows:
-            return self.ordinals(group.by).of(self.numbers)
-        return _own(self._times().astype(group.dtype, copy=False))
+        place = (group.by, group.unit)
+        if place not in self._clocks:
+            if group.by_rows:
+                self._clocks[place] = self.ordinals(group.by).of(self.numbers)
+            else:
+                self._clocks[place] = _own(self._times().astype(group.dtype, copy=False))
+        return self._clocks[place]
 
     def _now(self, group: Group) -> int | float:
         """Where the group's clock stood before this batch."""

@@ -31,7 +31,8 @@ class Moved:
 
     part: Part
     log: Log
-    oldest: int  # the number of the oldest item that must stay in the buffer
+    low: int  # the number of the oldest item that must stay in the buffer
+    oldest: int  # and of the oldest candidate that is in the window
     radius: Array
     until: Array
 
@@ -54,16 +55,20 @@ def move(
     boxes: Boxes,
     bound: int | float,
     ending: Ending,
+    ask: bool,
 ) -> Moved:
-    """Brings the part up to date. `bound` holds for queries that go on."""
+    """Brings the part up to date. `bound` holds for queries that go on; `ask` is whether `until` is
+    wanted.
+    """
     key = PREFIX + part.key
     stock, realigned = _stock(state.get(key), group, part)
     after, log, used, oldest, until, changed = rapf.run(
-        _queries(group, part, bound, ending), stock, items, boxes, group.never
+        _queries(group, part, bound, ending), stock, items, boxes, group.never, ask
     )
     if realigned or changed.any():
         state.put(key, {"query": part.numbers, **after._asdict()})
-    return Moved(part, Log(*(column[:used] for column in log)), int(oldest), after.radius, until)
+    low, eldest = oldest.tolist()
+    return Moved(part, Log(*(column[:used] for column in log)), low, eldest, after.radius, until)
 
 
 def forget(state: State, live: set[str]) -> None:
@@ -71,16 +76,6 @@ def forget(state: State, live: set[str]) -> None:
     for key in state.keys(PREFIX):
         if key.removeprefix(PREFIX) not in live:
             state.drop(key)
-
-
-def least_number(state: State) -> int:
-    """The number of the oldest item that is somebody's candidate."""
-    least = FOREVER
-    for key in state.keys(PREFIX):
-        numbers = _arrays(state, key)["number"]
-        if len(numbers):
-            least = min(least, int(numbers.min()))
-    return least
 
 
 def numbers(state: State) -> Array:

@@ -1,8 +1,8 @@
-"""The queries of a rendezvous zone as arrays: groups that share coordinates and clock, in parts of at most
-250 queries.
+"""The queries of a rendezvous zone as arrays: groups that share coordinates and clock, in parts of at
+most 250 queries.
 
-In: the queries as zones.queries keeps them. Out: groups of parts; a part's candidates are one chunk of state
-(candidates.py).
+In: the queries as zones.queries keeps them. Out: groups of parts; a part's candidates are one chunk of
+state (candidates.py).
 
     unit      clock of the items                                       moments
     rows      how many items with all coordinates came before          int64
@@ -123,10 +123,9 @@ def _part(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Part
     specs = [spec for _, spec in members]
     conditions = list(dict.fromkeys(spec.condition for spec in specs if spec.condition != TRUE))
     need = np.array([_guards(spec) for spec in specs], np.int64)
-    roots = np.sqrt(need)
+    roots = np.sqrt(need) * np.where([spec.method == "PA" for spec in specs], 1 / 3, 1.0)
     as_moment = float if group.dtype == np.float64 else int
     size = np.array([as_moment(min(spec.window.size, _LONGEST)) for spec in specs], group.dtype)
-    pa = np.array([spec.method == "PA" for spec in specs])
     quarter = size / 4 if group.dtype == np.float64 else size // 4
     return Part(
         key,
@@ -138,7 +137,7 @@ def _part(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Part
         need + (3 * roots).astype(np.int64) + 1,
         need + (6 * roots).astype(np.int64) + 4,
         size,
-        np.where(pa, size - quarter, size - quarter - quarter).astype(group.dtype),
+        size - quarter,
         quarter,
         np.array([query.start for query, _ in members], np.int64),
         np.array([conditions.index(s.condition) if s.condition != TRUE else -1 for s in specs], np.int64),
@@ -149,8 +148,10 @@ def _part(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Part
 
 
 def _guards(spec: Nearest) -> int:
-    """How many candidates within the radius keep others out: k, or for PA its candidate limit."""
+    """How many candidates within the radius keep others out: k, or for PA its candidate limit. That limit
+    is for the whole window, of which three quarters are recent.
+    """
     if spec.method != "PA":
         return spec.k
     assert spec.sigma is not None
-    return candidate_limit(spec.k, spec.sigma)
+    return max(spec.k, -(-3 * candidate_limit(spec.k, spec.sigma) // 4))

@@ -3,8 +3,8 @@ cells.
 
 In: from order, items, queries that begin, and progress; from rendezvous (back packets), the space and the
 mergers. Out: items for the zones that want them: on arrival if their cell is of interest, and later when
-interest has grown to cover it while they were still in the buffer. Never: a look at a query beyond whose it
-is.
+interest has grown to cover it while they were still in the buffer. Never: a look at a query beyond whose
+it is.
 
 A zone gets everything where a cell is not enough to decide: before the space is known, in the batch that
 brings it a new query, and in a batch so long that the guards of one of its queries may leave the window
@@ -25,7 +25,6 @@ from anabranch.families.nearest.mail import Progress
 from anabranch.families.nearest.owners import owners
 from anabranch.families.nearest.waiting import Waiting
 from anabranch.model.stream import NUMBER, Stream
-from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
 from anabranch.zones.state import State
@@ -88,20 +87,14 @@ class Home(Stage):
     ) -> list[Packet]:
         progress = Progress.of(packets)
         begun = _zones_of_new(packets, where)
-        waiting = Waiting(state, self.zones)
-        if items is not None:
-            waiting.add(items)
+        waiting = Waiting(state, self.zones, items)
         out: list[Packet] = []
         keep: list[tuple[int, int]] = []  # zone, number of the oldest item that it may still want
         for zone in range(self.zones):
             mergers = table.mergers(zone)
             if not mergers and zone not in begun:
                 continue
-            rows = []
-            for chunk in waiting.chunks():
-                want = self._wanted(where, table, waiting, chunk, zone, mergers, zone in begun, progress)
-                if want is not None:
-                    rows += waiting.take(chunk, zone, want)
+            rows = self._wanted(where, table, waiting, zone, mergers, zone in begun, progress)
             if rows:
                 out.append(
                     m.say(m.ITEMS, m.RENDEZVOUS, zone, pa.concat_batches(rows) if len(rows) > 1 else rows[0])
@@ -118,45 +111,44 @@ class Home(Stage):
         where: space.Space,
         table: Table,
         waiting: Waiting,
-        chunk: str,
         zone: int,
         mergers: list[Merger],
         begun: bool,
         progress: Progress | None,
-    ) -> Array | None:
-        """Which items of a chunk a zone wants now; None for none. What waited before and was not wanted is
+    ) -> list[pa.RecordBatch]:
+        """The items that a zone wants now and does not have. What waited before and was not wanted is
         looked at again only if a merger grew or does not hold any more.
         """
-        new = waiting.is_new(chunk)
-        size = waiting.size(chunk)
-        if new and begun:
-            return np.ones(size, np.bool_)
-        want: Array | None = None
+        if any(
+            one.want == ALL or (progress and not one.holds(progress.number, progress.last)) for one in mergers
+        ):
+            return waiting.take(zone, np.ones(waiting.size, np.bool_), 0)
+        first = 0 if any((zone, merger.by) in table.grown for merger in mergers) else waiting.old
+        if first == waiting.size:
+            return []
+        want = np.zeros(waiting.size - first, np.bool_)
         for merger in mergers:
-            if merger.want == ALL or (progress and not merger.holds(progress.number, progress.last)):
-                return np.ones(size, np.bool_)
-            if new or (zone, merger.by) in table.grown:
-                overlay = where.overlay(merger.by)
-                flags = table.flags(zone, merger.by, overlay.cells.count)
-                cells = waiting.cells(chunk, merger.by, overlay.cells)
-                here = flags[np.maximum(cells, 0)] & (cells >= 0)
-                want = here if want is None else want | here
-        return want
+            overlay = where.overlay(merger.by)
+            flags = table.flags(zone, merger.by, overlay.cells.count)
+            cells = waiting.cells(merger.by, overlay.cells)[first:]
+            want |= flags[cells] & (cells >= 0)
+        if begun:
+            want[waiting.old - first :] = True
+        return waiting.take(zone, want, first)
 
     def _passed(self, where: space.Space, waiting: Waiting, zone: int, mergers: list[Merger]) -> list[Packet]:
         """The new items that the zone does not get, for windows that count them."""
         bys = [merger.by for merger in mergers if merger.counts]
-        chunk = waiting.new
-        if not bys or chunk is None:
+        if not bys:
             return []
-        unsent = ~waiting.sent(chunk)[:, zone]
-        if not unsent.any():
+        places, columns = waiting.unsent(
+            zone, [NUMBER] if self.stream.time is None else [NUMBER, self.stream.time]
+        )
+        if not len(places):
             return []
-        names = [NUMBER] if self.stream.time is None else [NUMBER, self.stream.time]
-        columns = {name: waiting.rows(chunk).column(name).filter(pa.array(unsent)) for name in names}
         for place, by in enumerate(bys):
-            cells = waiting.cells(chunk, by, where.overlay(by).cells)
-            columns[f"present{place}"] = pa.array(cells[unsent] >= 0)
+            cells = waiting.cells(by, where.overlay(by).cells)
+            columns[f"present{place}"] = pa.array(cells[places] >= 0)
         return [m.say(m.PASSED, m.RENDEZVOUS, zone, pa.record_batch(columns), by=[list(by) for by in bys])]
 
 

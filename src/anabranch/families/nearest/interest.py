@@ -4,34 +4,36 @@ A zone merges the balls of its queries, cell by cell, for each tuple of columns 
 Homes keep a copy of every zone's mergers and forward an item to the zones one of whose mergers wants its
 cell. A merger is
 
-    none    no queries all     everything: a query has no radius (fewer than k are known, RA, counted rows),
-    or the balls cover half of the space anyway cells   some cells, and until when that holds: for batches
-    that end before the number `numbers` and before the time `time`.
-            After that the guards of some query may have left the window, and home must treat the merger as
-            `all`
+    none    no queries all     everything: a query has no radius (fewer than k are known, RA, counted
+    rows), or the balls cover half of the space anyway cells   some cells, and until when that holds: for
+    batches that end before the number `numbers` and before the time `time`.
+            After that the guards of some query may have left the window, and home must treat the merger
+            as `all`
 
-`low` is the number of the oldest item that may still be wanted when a ball grows: what is older and was not
-wanted is dominated. `counts` says that a window counts items, so that those not sent must at least be counted
-(messages.PASSED).
+`low` is the number of the oldest item that may still be wanted when a ball grows: what is older and was
+not wanted is dominated. `counts` says that a window counts items, so that those not sent must at least be
+counted (messages.PASSED).
 
-Balls are marked a tenth too large and cells are given back only every REBUILD batches, so that homes hear of
-few changes.
+Balls are marked a tenth too large and cells are given back only after the length of REBUILD batches, so
+that homes hear of few changes.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch.families.nearest.mail import Progress
 from anabranch.families.nearest.space import By, Overlay
 from anabranch.kernels.grid import cover
 from anabranch.model.stream import Time
+from anabranch.zones.cells import Cells
 from anabranch.zones.columns import Array
-from anabranch.zones.state import State
+from anabranch.zones.state import Arrays, State
 
 PREFIX = "merger/"
 
@@ -56,7 +58,14 @@ class Merger:
         return self.time is None or last is None or last < self.time
 
     def facts(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            "by": list(self.by),
+            "want": self.want,
+            "low": self.low,
+            "numbers": self.numbers,
+            "time": self.time,
+            "counts": self.counts,
+        }
 
     @staticmethod
     def of(facts: dict[str, Any]) -> Merger:
@@ -96,7 +105,7 @@ class Table:
 
     def mergers(self, zone: int) -> list[Merger]:
         keys = self.state.keys(f"{PREFIX}{zone:06d}/")
-        return [self._read(key) for key in keys]
+        return [_read(self.state, key) for key in keys]
 
     def flags(self, zone: int, by: By, cells: int) -> Array:
         """Whether the zone wants each cell, bool[cells]."""
@@ -106,11 +115,6 @@ class Table:
         return self.state.derived(
             f"flags {key}", [key], lambda: np.unpackbits(held["cells"], count=cells).view(np.bool_)
         )
-
-    def _read(self, key: str) -> Merger:
-        held = self.state.get(key)
-        assert held is not None
-        return self.state.derived(f"read {key}", [key], lambda: Merger.of(json.loads(bytes(held["facts"]))))
 
     def _key(self, zone: int, by: By) -> str:
         return f"{PREFIX}{zone:06d}/{json.dumps(by)}"
@@ -128,91 +132,127 @@ class Balls:
 class Own:
     """A zone's merger for one tuple of columns, as it last told the homes."""
 
-    def __init__(self, state: State, by: By, overlay: Overlay) -> None:
-        self.state, self.by, self.overlay = state, by, overlay
+    def __init__(self, state: State, by: By, overlay: Overlay, number: int) -> None:
+        """`number` is that of the stream's next item."""
+        self.state, self.by, self.overlay, self.number = state, by, overlay, number
         self.key = PREFIX + json.dumps(by)
         held = state.get(self.key)
-        self.told = Merger.of(json.loads(bytes(held["facts"]))) if held is not None else Merger(by)
-        self.cells = (
-            np.unpackbits(held["cells"], count=overlay.cells.count) if held is not None else self._no_cells()
-        )
-        self.query = held["query"] if held is not None else np.empty(0, np.int64)
-        self.marked = held["marked"] if held is not None else np.empty(0, np.float64)
-        self.age = int(held["age"][0]) if held is not None else REBUILD
-        self._held = (self.age, self.query, self.marked)
+        self.told = _read(state, self.key) if held is not None else Merger(by)
+        #: the number of the item at which cells are given back
+        self.again = int(held["again"][0]) if held is not None else 0
 
-    def _no_cells(self) -> Array:
-        return np.zeros(self.overlay.cells.count, np.uint8)
+    @property
+    def asks(self) -> bool:
+        """Whether the balls matter now; not while the merger is ALL because they covered the space a
+        moment ago.
+        """
+        return self.told.want != ALL or self.number >= self.again
 
-    def update(self, wanted: Merger, balls: Balls) -> tuple[Merger, Array] | None:
-        """What to tell the homes, if anything: the merger and the cells that changed sides. `wanted.want` is
-        CELLS or NONE.
+    def update(
+        self, wanted: Merger, balls: Balls, arrived: int, soon: Progress
+    ) -> tuple[Merger, Array] | None:
+        """What to tell the homes, if anything: the merger and the cells that changed sides. `wanted.want`
+        is CELLS or NONE.
+
+        `arrived` is how many items the batch brought, `soon` where the stream may stand after the next.
         """
         if wanted.want == NONE:
             self.state.drop(self.key)
             return (wanted, np.empty(0, np.int32)) if self.told.want != NONE else None
-        before = self.cells
+        if not self.asks:
+            return None
+        cells = self.overlay.cells.count
+        before = _marks(self.state.get(self.key), cells)
+        now, again = self._marked(before, balls, arrived)
+        if now is None or 2 * int(now.cells.sum()) >= cells:
+            wanted, now = _all(wanted), _Marks.none(cells)
+        toggled = np.flatnonzero(now.cells != before.cells).astype(np.int32)
+        news = len(toggled) > 0 or not self._still_good(wanted, arrived, soon)
+        if news or now is not before or again != self.again:
+            self._save(wanted if news else self.told, now, again)
+        return (wanted, toggled) if news else None
+
+    def _marked(self, before: _Marks, balls: Balls, arrived: int) -> tuple[_Marks | None, int]:
+        """The cells after the batch, None for all, and the number of the item at which to begin anew."""
         if np.isinf(balls.radius).any():
-            wanted = _all(wanted)
-            self.age = REBUILD  # as soon as all have a radius
-        elif self.told.want == ALL and self.age < REBUILD:
-            wanted = _all(wanted)  # it covered most of the space a moment ago
-            self.age += 1
-        else:
-            self._mark(balls)
-            if 2 * int(self.cells.sum()) >= len(self.cells):
-                wanted = _all(wanted)
-        if wanted.want == ALL:
-            self.cells = self._no_cells()
-            if len(self.query):
-                self.query, self.marked = balls.query[:0], balls.radius[:0]
-        toggled = np.flatnonzero(self.cells != before).astype(np.int32)
-        unchanged = wanted == self.told and not len(toggled)
-        age, query, marked = self._held
-        if not (unchanged and self.age == age and self.query is query and self.marked is marked):
-            self._save(wanted)
-        return None if unchanged else (wanted, toggled)
+            return None, 0  # again as soon as all have a radius
+        again = self.again
+        if self.number >= again or not np.isin(before.query, balls.query, assume_unique=True).all():
+            before, again = _Marks.none(self.overlay.cells.count), self.number + REBUILD * max(1, arrived)
+        return before.with_balls(balls, self.overlay.cells), again
 
-    def _mark(self, balls: Balls) -> None:
-        """Adds the cells of balls that outgrew their mark; begins anew when a query has gone or cells were
-        long not given back.
+    def _still_good(self, wanted: Merger, arrived: int, soon: Progress) -> bool:
+        """Whether what the homes know will do for another batch: the guards they rely on outlast it, and
+        they do not keep many more items than they need.
         """
-        stays = np.isin(self.query, balls.query, assume_unique=True).all()
-        if self.age >= REBUILD or not stays:
-            self.cells, marked, self.age = self._no_cells(), np.full(len(balls.query), -1.0), 0
-        else:
-            self.cells = self.cells.copy()
-            marked = np.full(len(balls.query), -1.0)
-            marked[np.searchsorted(balls.query, self.query)] = self.marked
-            self.age += 1
-        grown = balls.radius > marked
-        if grown.any():
-            marked[grown] = balls.radius[grown] * _MARGIN
-            grid = self.overlay.cells
-            cover(self.cells, balls.point[grown], marked[grown], grid.low, grid.scale, grid.resolution)
-        self.query, self.marked = balls.query, marked
+        if wanted == self.told:
+            return True
+        if wanted.want != self.told.want or wanted.want == ALL or wanted.counts != self.told.counts:
+            return False
+        return self.told.holds(soon.number, soon.last) and wanted.low - self.told.low <= 4 * arrived
 
-    def _save(self, wanted: Merger) -> None:
+    def _save(self, wanted: Merger, marks: _Marks, again: int) -> None:
         self.state.put(
             self.key,
             {
                 "facts": np.frombuffer(json.dumps(wanted.facts()).encode(), np.uint8),
-                "cells": np.packbits(self.cells),
-                "query": self.query,
-                "marked": self.marked,
-                "age": np.array([self.age], np.int64),
+                "cells": np.packbits(marks.cells),
+                "query": marks.query,
+                "radius": marks.radius,
+                "again": np.array([again], np.int64),
             },
         )
 
 
+@dataclass(frozen=True)
+class _Marks:
+    """The cells that are marked, and for whom up to which radius."""
+
+    cells: Array  # uint8[cells]
+    query: Array
+    radius: Array
+
+    @staticmethod
+    def none(cells: int) -> _Marks:
+        return _Marks(np.zeros(cells, np.uint8), np.empty(0, np.int64), np.empty(0, np.float64))
+
+    def with_balls(self, balls: Balls, grid: Cells) -> _Marks:
+        """With the cells of balls that are new or outgrew their mark."""
+        radius = np.full(len(balls.query), -1.0)
+        radius[np.searchsorted(balls.query, self.query)] = self.radius
+        grown = balls.radius > radius
+        if not grown.any():
+            return (
+                self
+                if len(self.query) == len(balls.query)
+                else replace(self, query=balls.query, radius=radius)
+            )
+        radius[grown] = balls.radius[grown] * _MARGIN
+        cells = self.cells.copy()
+        cover(cells, balls.point[grown], radius[grown], grid.low, grid.scale, grid.resolution)
+        return _Marks(cells, balls.query, radius)
+
+
+def _marks(held: Arrays | None, cells: int) -> _Marks:
+    if held is None:
+        return _Marks.none(cells)
+    return _Marks(np.unpackbits(held["cells"], count=cells), held["query"], held["radius"])
+
+
+def _read(state: State, key: str) -> Merger:
+    held = state.get(key)
+    assert held is not None
+    return state.derived(f"read {key}", [key], lambda: Merger.of(json.loads(bytes(held["facts"]))))
+
+
 def _all(wanted: Merger) -> Merger:
     """Everything, for as long as nothing else is said: no limits that would have to be renewed."""
-    return replace(wanted, want=ALL, low=0, numbers=None, time=None)
+    return replace(wanted, want=ALL, low=0, numbers=None, time=None, counts=False)
 
 
-def told(state: State) -> list[list[str]]:
+def told(state: State) -> list[By]:
     """The tuples of columns for which a rendezvous zone has a merger that homes know."""
-    return [json.loads(key.removeprefix(PREFIX)) for key in state.keys(PREFIX)]
+    return [tuple(json.loads(key.removeprefix(PREFIX))) for key in state.keys(PREFIX)]
 
 
 def toggled_rows(cells: Array) -> pa.RecordBatch:

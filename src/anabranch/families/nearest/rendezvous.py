@@ -1,9 +1,9 @@
 """Second stage: the queries whose points lie in this zone's cells, and the candidates of each.
 
 In: from order, queries that begin and end, and progress; from the homes, the items that this zone is
-interested in, and how many passed by. Out: rows of the result table for delivery; for the homes, the cells of
-interest as they changed (back packets, which take effect in the next batch). Never: a look at an item that no
-ball of its queries reaches, except to count it.
+interested in, and how many passed by. Out: rows of the result table for delivery; for the homes, the
+cells of interest as they changed (back packets, which take effect in the next batch). Never: a look at an
+item that no ball of its queries reaches, except to count it.
 
 Departures happen up to the time of the last item, not up to the progress of time: with lateness the two
 differ, and a query's end that lies between them is announced only with the first item after it.
@@ -12,7 +12,7 @@ differ, and a query's end that lies between them is announced only with the firs
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -80,64 +80,59 @@ class Rendezvous(Stage):
         known: Known,
         ended: dict[int, queries.Ceased],
     ) -> list[Packet]:
-        """The queries brought up to date with what arrived."""
+        """The queries brought up to date with what arrived.
+
+        `low` is the oldest item that may still be inserted when a ball grows. Homes hear of it in the
+        next batch; until then they send items as old as the `low` they know, if a ball that grew just now
+        reaches them, so this zone's buffer is kept that long.
+        """
         here = groups(state, self.stream)
         batch = Batch(self.stream, state, mail, progress, known, here)
+        bys = dict.fromkeys([*(group.by for group in here), *interest.told(state)])
+        own = {by: interest.Own(state, by, where.overlay(by), progress.number) for by in bys}
         rows: list[answers.Answers] = []
-        moved: dict[int, list[candidates.Moved]] = {}
+        moved: list[tuple[Group, candidates.Moved]] = []
         low = progress.number
-        for place, group in enumerate(here):
-            boxes = batch.boxes(group.by)
-            ending = batch.ending(group, ended)
+        for group in here:
+            boxes, bound, ending = batch.boxes(group.by), batch.bound(group), batch.ending(group, ended)
             for part in group.parts:
                 items = batch.items(group, part)
-                change = candidates.move(state, group, part, items, boxes, batch.bound(group), ending)
-                moved.setdefault(place, []).append(change)
-                low = min(low, change.oldest)
+                change = candidates.move(state, group, part, items, boxes, bound, ending, own[group.by].asks)
+                moved.append((group, change))
+                low = min(low, change.low)
                 if len(change.log.op):
                     at = batch.at(group, change.log.moment)
                     rows.append(answers.Answers(part.names, change.log, at, group.unit == "fraction"))
         out = [answers.packet(self.stream, rows, batch.shelf)] if rows else []
         low = max(low, known.low)
-        out += self._mergers(zone, state, where, progress, batch, here, moved, low, ended)
-        self._tidy(state, batch.shelf, here, low)
-        batch.keep_clocks(low)
+        kept = min([low, *(mine.told.low for mine in own.values() if mine.told.want == interest.CELLS)])
+        for by, mine in own.items():
+            members = [(group, change) for group, change in moved if group.by == by]
+            if members and not ended and not mine.asks:
+                continue
+            out += self._told(zone, mine, *_wanted(by, members, batch, progress, low, ended), batch)
+        self._tidy(state, batch.shelf, moved, kept)
+        batch.keep_clocks(kept)
         clocks.forget(state, {group.by for group in here if group.by_rows})
-        Known(progress, low).save(state)
+        Known(progress, kept).save(state)
         return out
 
-    def _mergers(
-        self,
-        zone: int,
-        state: State,
-        where: space.Space,
-        progress: Progress,
-        batch: Batch,
-        here: list[Group],
-        moved: dict[int, list[candidates.Moved]],
-        low: int,
-        ended: dict[int, queries.Ceased],
+    def _told(
+        self, zone: int, own: interest.Own, wanted: interest.Merger, balls: interest.Balls, batch: Batch
     ) -> list[Packet]:
-        """What this zone tells the homes after the batch."""
-        by_columns: dict[space.By, list[tuple[Group, candidates.Moved]]] = {}
-        for place, group in enumerate(here):
-            by_columns.setdefault(group.by, []).extend((group, change) for change in moved[place])
-        told = [tuple(by) for by in interest.told(state)]
-        out = []
-        for by in dict.fromkeys([*by_columns, *told]):
-            own = interest.Own(state, by, where.overlay(by))
-            wanted, balls = _wanted(by, by_columns.get(by, []), batch, progress, low, set(ended))
-            update = own.update(wanted, balls)
-            if update is not None:
-                merger, toggled = update
-                facts = merger.facts() | {"zone": zone}
-                rows = interest.toggled_rows(toggled)
-                out += [m.say(m.MERGER, m.HOME, home, rows, **facts) for home in range(self.zones)]
-        return out
+        """What this zone tells the homes about one of its mergers after the batch, if it changed."""
+        update = own.update(wanted, balls, batch.arrived, batch.soon())
+        if update is None:
+            return []
+        merger, toggled = update
+        rows, facts = interest.toggled_rows(toggled), merger.facts() | {"zone": zone}
+        return [m.say(m.MERGER, m.HOME, home, rows, **facts) for home in range(self.zones)]
 
-    def _tidy(self, state: State, shelf: Shelf, here: list[Group], low: int) -> None:
-        candidates.forget(state, {part.key for group in here for part in group.parts})
-        shelf.drop_before(min(low, candidates.least_number(state)))
+    def _tidy(
+        self, state: State, shelf: Shelf, moved: list[tuple[Group, candidates.Moved]], low: int
+    ) -> None:
+        candidates.forget(state, {change.part.key for _, change in moved})
+        shelf.drop_before(min([low, *(change.oldest for _, change in moved)]))
         shelf.tidy(low, lambda: candidates.numbers(state))
 
 
@@ -153,7 +148,7 @@ def _wanted(
     batch: Batch,
     progress: Progress,
     low: int,
-    ended: set[int],
+    ended: Collection[int],
 ) -> tuple[interest.Merger, interest.Balls]:
     """The merger of the queries that go on: their balls, and until when all of them have their guards."""
     numbers, points, radii = [], [], []
@@ -161,7 +156,11 @@ def _wanted(
     last_time: float | int | None = None
     counts = False
     for group, change in members:
-        stays = np.array([number not in ended for number in change.part.numbers.tolist()], np.bool_)
+        stays = (
+            ~np.isin(change.part.numbers, list(ended))
+            if ended
+            else np.ones(len(change.part.numbers), np.bool_)
+        )
         if not stays.any():
             continue
         numbers.append(change.part.numbers[stays])
