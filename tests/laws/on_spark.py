@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from anabranch.model.columns import ColumnType
 from anabranch.model.job import Engine as Settings
+from anabranch.model.stream import MICROSECONDS
 from anabranch.spark.engine import Engine
 from tests.laws.case import Case, Outcome
 
@@ -68,8 +70,15 @@ def _write(path: Path, rows: pa.RecordBatch, modified: int) -> None:
 def _engine(spark: SparkSession, folder: Path, case: Case, zones: int) -> Engine:
     stream = case.stream
     engine = Engine(spark, folder / "out", settings=Settings(zones=zones, max_files_per_batch=1))
-    names = ("time", "lateness", "id", "position", "object", "tick", "regions", "bounds", "metric", "expire")
+    names = ("time", "id", "position", "object", "regions", "bounds", "metric")
     settings = {name: getattr(stream, name) for name in names if getattr(stream, name) not in (None, ())}
+    lengths = {"lateness": stream.lateness, "tick": stream.tick, "expire": stream.expire}
+    timed = stream.time_type is ColumnType.TIMESTAMP  # lengths are stored in microseconds
+    settings |= {
+        name: length / MICROSECONDS if timed else length
+        for name, length in lengths.items()
+        if length is not None
+    }
     settings = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
     made = engine.stream(stream.name, "parquet", path=str(folder / "source"), **settings)
     assert made.columns == stream.columns

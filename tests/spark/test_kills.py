@@ -27,7 +27,7 @@ from anabranch.families.registry import family
 pytestmark = pytest.mark.spark
 
 KILLS = int(os.environ.get("ANABRANCH_KILLS", "3"))
-FILES = max(40, KILLS * 8)
+FILES = max(24, KILLS * 8)
 ROWS = 400  # a file
 SEED = int(os.environ.get("ANABRANCH_SEED", "11"))
 
@@ -37,7 +37,7 @@ source = {{ format = "parquet", path = "source" }}
 time = "t"
 
 [engine]
-max_files_per_batch = 1
+max_files_per_batch = {files}
 
 [[subscription]]
 name = "all"
@@ -73,9 +73,9 @@ def items(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pa.Table]:
     return folder, table
 
 
-def _job(folder: Path, sink: str, last: int) -> Path:
+def _job(folder: Path, sink: str, last: int, files: int) -> Path:
     path = folder / f"{sink}.toml"
-    path.write_text(JOB.format(sink=sink, early=last // 5, late=last // 2))
+    path.write_text(JOB.format(sink=sink, early=last // 5, late=last // 2, files=files))
     return path
 
 
@@ -121,7 +121,7 @@ def test_kills_change_nothing(items: tuple[Path, pa.Table]) -> None:
     folder, table = items
     rows = table.to_pylist()
     last = rows[-1]["t"]
-    job, sink = _job(folder, "disturbed", last), folder / "disturbed"
+    job, sink = _job(folder, "disturbed", last, 1), folder / "disturbed"
     chance = random.Random(SEED)
     soon = last * 4 // 5
     for kill in range(KILLS):
@@ -156,7 +156,7 @@ def test_kills_change_nothing(items: tuple[Path, pa.Table]) -> None:
     books = Deliveries(Layout(sink)).books("photons")
     assert books["rows_in"] == books["processed"] == len(rows)
 
-    undisturbed = _job(folder, "undisturbed", last)
+    undisturbed = _job(folder, "undisturbed", last, FILES // 4)
     assert _start(undisturbed).wait(300) == 0, undisturbed.with_suffix(".log").read_text()
     for name in ("all", "timed"):
         assert _results(folder / "undisturbed", name) == _results(sink, name)
