@@ -7,10 +7,11 @@ from collections.abc import Callable
 from anabranch.kernels.clusters_warm import warm_clusters
 from anabranch.kernels.filters_warm import warm_filters
 from anabranch.kernels.moving_warm import warm_moving
+from anabranch.kernels.nearest_warm import warm_nearest
 from anabranch.kernels.select_warm import warm_select
 
 #: One function a module of kernels.
-WARM_UPS: list[Callable[[], None]] = [warm_clusters, warm_moving, warm_filters, warm_select]
+WARM_UPS: list[Callable[[], None]] = [warm_clusters, warm_filters, warm_moving, warm_nearest, warm_select]
 
 
 def warm() -> None:
