@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from anabranch.model.columns import Column, ColumnType
@@ -66,8 +67,12 @@ class Stream:
         if self.lateness < 0:
             raise JobError(f"stream {self.name}: lateness must not be negative")
 
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
     def column(self, name: str) -> Column | None:
-        return next((column for column in self.columns if column.name == name), None)
+        return self._by_name.get(name)
 
     def type_of(self, name: str) -> ColumnType:
         column = self.column(name)

@@ -25,8 +25,6 @@ RUNTIME: dict[str, str] = {
     "spark.sql.streaming.stateStore.encodingFormat": "avro",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
-    # as it is where stateful operators run, which else get a daemon and workers of their own
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.files.maxPartitionBytes": "64m",
 }
 

@@ -26,13 +26,15 @@ from anabranch.zones.columns import Array
 
 
 @lru_cache(maxsize=65536)
-def _key_of_text(text: str, columns: tuple[Column, ...]) -> int:
-    return stream_key(normal_form(from_json(json.loads(text)), Stream("", columns)))
+def _normal_and_key(text: str, columns: tuple[Column, ...]) -> tuple[Normal, int]:
+    """Of a condition as JSON. A worker that takes over its second zone has seen all of them before."""
+    normal = normal_form(from_json(json.loads(text)), Stream("", columns))
+    return normal, stream_key(normal)
 
 
 def key_of(spec: Mapping[str, Any], stream: Stream) -> int:
     """The key of the derived stream that a query is on, from its spec as JSON."""
-    return _key_of_text(json.dumps(spec["condition"]), stream.columns)
+    return _normal_and_key(json.dumps(spec["condition"]), stream.columns)[1]
 
 
 def stream_key(normal: Normal) -> int:
@@ -75,8 +77,7 @@ class Conditions:
     def _noted(self, text: str) -> _Node:
         node = self._by_text.get(text)
         if node is None:
-            normal = normal_form(from_json(json.loads(text)), self.stream)
-            key = stream_key(normal)
+            normal, key = _normal_and_key(text, self.stream.columns)
             node = self._by_key.setdefault(key, _Node(-1, key, normal))
             node.texts.add(text)
             self._by_text[text] = node
