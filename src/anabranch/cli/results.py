@@ -25,6 +25,9 @@ from anabranch.model.errors import JobError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from anabranch.cli.encode import Encoder
+    from anabranch.language.wxquery.construction import Construction
+
 
 class Form(StrEnum):
     JSON = "json"
@@ -61,11 +64,13 @@ def results(
     if form is Form.PARQUET and output is None:
         raise JobError("--format parquet needs a file: add --output results.parquet")
     layout, catalog = opened(target)
+    construction: Construction | None = None
     with catalog:
         if dead_letters:
             schema, tables = _dead(layout, catalog, name)
         elif name is not None:
             schema, tables = _found(layout, catalog, name)
+            construction = _construction(catalog, name) if form is Form.XML else None
         else:
             _list(layout, catalog)
             return
@@ -73,7 +78,7 @@ def results(
         assert output is not None
         _write_parquet(output, schema, _limited(tables, limit))
     else:
-        _write_text(output, form.value, schema, _limited(tables, limit))
+        _write_text(output, _encoder(form, schema, construction), _limited(tables, limit))
 
 
 Found = tuple["pa.Schema", Iterator["pa.Table"]]
@@ -91,6 +96,13 @@ def _found(layout: Layout, catalog: Catalog, name: str) -> Found:
     table = family.table(table_name)
     tables = Deliveries(layout).results(entry.stream, entry.family, table, entry.label, shown)
     return rows_of([], table, entry.label, shown).schema, tables
+
+
+def _construction(catalog: Catalog, name: str) -> Construction | None:
+    """What a WXQuery makes of its results; it is in the text of the query, nowhere else."""
+    from anabranch.language.bind import compile_query
+
+    return compile_query(catalog.subscription(name).query, catalog.streams()).construction
 
 
 def _dead(layout: Layout, catalog: Catalog, name: str | None) -> Found:
@@ -147,10 +159,14 @@ def _limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Recor
             return
 
 
-def _write_text(output: Path | None, form: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+def _encoder(form: Form, schema: pa.Schema, construction: Construction | None) -> Encoder:
+    from anabranch.cli.construct import Constructed
     from anabranch.cli.encode import ENCODERS
 
-    encoder = ENCODERS[form](schema)
+    return ENCODERS[form](schema) if construction is None else Constructed(schema, construction)
+
+
+def _write_text(output: Path | None, encoder: Encoder, batches: Iterator[pa.RecordBatch]) -> None:
     with _opened(output) as out:
         out.write(encoder.begin())
         for batch in batches:
