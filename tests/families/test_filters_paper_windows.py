@@ -30,7 +30,7 @@ def test_item_based(at_end: str, size: int, step: int, count: int) -> None:
 def test_time_based(at_end: str, size: int, step: int, gaps: list[int], first: int) -> None:
     times = [first + sum(gaps[:place]) for place in range(len(gaps))]
     spec = aggregate(by_range(size, step, at_end), "count *", "min n", "max n")
-    expected = dwin(first, size, step, times, at_end)
+    expected = dwin(first, size, step, times, int, at_end)
     assert answered(spec, times) == [(len(w), w[0], w[-1]) for w in expected if w]
 
 

@@ -6,6 +6,7 @@ without items, which the functions of time give, too, are left to the caller.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -26,10 +27,12 @@ def cwin(count: int, step: int, data: list[T], at_end: str) -> list[list[T]]:
     return [window, *cwin(count, step, tail, at_end)]
 
 
-def dwin(start: int, diff: int, step: int, data: list[int], at_end: str) -> list[list[int]]:
-    """Time-based, of items that are their own reference element: figure 12 (cut), 30 (gather), 31 (run)."""
-    window = [item for item in data if start <= item < start + diff]
-    tail = [item for item in data if item >= start + step]
+def dwin(
+    start: int, diff: int, step: int, data: list[T], reference: Callable[[T], int], at_end: str
+) -> list[list[T]]:
+    """Time-based: figure 12 (cut), 30 (gather), 31 (run)."""
+    window = [item for item in data if start <= reference(item) < start + diff]
+    tail = [item for item in data if reference(item) >= start + step]
     match at_end:
         case "cut" if len(window) == len(data):
             return []
@@ -37,4 +40,4 @@ def dwin(start: int, diff: int, step: int, data: list[int], at_end: str) -> list
             return [window]
         case "run" if not tail:
             return [window]
-    return [window, *dwin(start + step, diff, step, tail, at_end)]
+    return [window, *dwin(start + step, diff, step, tail, reference, at_end)]
