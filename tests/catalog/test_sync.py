@@ -55,6 +55,15 @@ def test_another_text_for_the_same_query_is_no_change(catalog: Catalog, tmp_path
     assert sync_job(catalog, job(tmp_path, a=again), STREAMS) == Synced(kept=["a"])
 
 
+def test_other_xml_of_the_same_results_is_another_query(catalog: Catalog, tmp_path: Path) -> None:
+    wxquery = "for $p in stream('photons')/s/i where $p/en > 1.3 return <{0}>{{ $p/ra }}</{0}>".format
+    assert sync_job(catalog, job(tmp_path, a=wxquery("x")), STREAMS) == Synced(added=["a"])
+    assert sync_job(catalog, job(tmp_path, a=wxquery("x").replace(" ", "  ")), STREAMS) == Synced(kept=["a"])
+    for other in (wxquery("y"), A):
+        with pytest.raises(JobError, match="the name is taken by another query that runs"):
+            sync_job(catalog, job(tmp_path, a=other), STREAMS)
+
+
 def test_another_query_under_a_name_that_runs(catalog: Catalog, tmp_path: Path) -> None:
     sync_job(catalog, job(tmp_path, a=A), STREAMS)
     with pytest.raises(JobError) as caught:

@@ -67,7 +67,7 @@ def sync_job(catalog: Catalog, job: Job, streams: Mapping[str, Stream]) -> Synce
     def take(asked: Subscription) -> None:
         entry = latest.get(asked.name)
         made = None if entry is not None and entry.query == asked.query else bound(asked, streams)
-        if made is not None and not _same_meaning(entry, made):
+        if made is not None and not _same_meaning(entry, made, streams):
             if entry is not None and entry.active:
                 raise JobError(_taken(entry, asked))
             new.append(replace(made, origin=FROM_JOB))
@@ -107,12 +107,16 @@ def bound(asked: Subscription, streams: Mapping[str, Stream]) -> NewSubscription
     )
 
 
-def _same_meaning(entry: Entry | None, made: NewSubscription) -> bool:
-    """Another text may still be the same query: other blanks, other case."""
-    return entry is not None and (entry.stream, entry.spec) == (
-        made.stream,
-        json.loads(json.dumps(made.spec)),
-    )
+def _same_meaning(entry: Entry | None, made: NewSubscription, streams: Mapping[str, Stream]) -> bool:
+    """Another text may still be the same query: other blanks, other case; but a WXQuery that makes other XML
+    of the same results is another.
+    """
+    from anabranch.language.bind import compile_query
+
+    if entry is None or (entry.stream, entry.spec) != (made.stream, json.loads(json.dumps(made.spec))):
+        return False
+    before, now = (compile_query(query, streams).construction for query in (entry.query, made.query))
+    return before == now
 
 
 def _taken(entry: Entry, asked: Subscription) -> str:
