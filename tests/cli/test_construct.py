@@ -49,12 +49,42 @@ def test_constructed(anabranch: Command, tmp_path: Path, query: str) -> None:
 
 
 def delivered(root: Path, query: str) -> Path:
+    """Items 0, 1 and 2 for the query; 0 and 2 for its second part, if it has one."""
     layout = Layout(root)
     with Catalog(layout.catalog) as catalog:
         registered(catalog).subscribe_many([bound(Subscription("q", query), {"photons": photons()})])
-    deliver(layout, 0, [0, 1], [["q"], ["q"]], dead=[("late", "x")])
-    deliver(layout, 1, [2], [["q"]], dead=[("late", "x")])
+    deliver(layout, 0, [0, 1], [["q", "q/2"], ["q"]], dead=[("late", "x")])
+    deliver(layout, 1, [2], [["q", "q/2"]], dead=[("late", "x")])
     return layout.root
+
+
+def test_two_loops(anabranch: Command, tmp_path: Path) -> None:
+    sink = delivered(tmp_path / "out", f"<a>{{ {FOR} return $p/det_time }}<b/>{{ {FOR} return $p/ra }}</a>")
+    done = anabranch("results", sink, "q", "--format", "xml")
+    times = "<det_time>0.0</det_time>\n<det_time>1.0</det_time>\n<det_time>2.0</det_time>\n"
+    assert done.out == f"<a>\n{times}<b/>\n<ra>120.5</ra>\n<ra>122.5</ra>\n</a>\n"
+    limited = anabranch("results", sink, "q", "--format", "xml", "--limit", "4").out
+    assert limited == f"<a>\n{times}<b/>\n<ra>120.5</ra>\n</a>\n"
+    refused = anabranch("results", sink, "q")
+    assert (refused.code, refused.out) == (2, "")
+    assert "write them with --format xml, or one of them (q/2 is the second)" in refused.err
+    assert anabranch("results", sink, "q/2").out == '{"ra": 120.5}\n{"ra": 122.5}\n'
+
+
+def test_one_loop_over_two_streams(anabranch: Command, tmp_path: Path) -> None:
+    where = "where $p/det_time > $q/det_time"
+    query = f"{FOR} for $q in /photons/photon {where} return <x>{{ $p/ra }} {{ $q/ra }}</x>"
+    sink = delivered(tmp_path / "out", query)
+    assert anabranch("results", sink, "q", "--format", "xml").out == (
+        "<x><ra>120.5</ra></x>\n<x><ra>122.5</ra><ra>120.5</ra></x>\n"
+    )
+    assert anabranch("results", sink, "q", "--format", "csv").out == (
+        "p.ra,p.det_time,q.ra,q.det_time\n,1.0,120.5,0.0\n122.5,2.0,120.5,0.0\n"
+    )
+    untranslated = anabranch("translate", query, "--target", sink)
+    assert (untranslated.code, "it goes over several streams" in untranslated.err) == (2, True)
+    assert anabranch("cancel", sink, "q").code == 0
+    assert anabranch("list", sink).out.count("active") == 0
 
 
 def test_other_formats_have_the_columns(anabranch: Command, tmp_path: Path) -> None:

@@ -30,28 +30,20 @@ _OPS = {
 }
 
 
-def answers(query: w.Query, stream: list[Element]) -> list[Value]:
-    """What each run through the outermost for gives."""
-    first, *clauses = query.main.clauses
-    assert isinstance(first, w.For)
-    *rest, end = _after_root(first.path.steps)
-    found = [node for item in stream for node in _step(_steps([item], rest), end, {})]
-    if first.window is None:
-        return [part for node in found for part in _flwr(query.main, clauses, {first.variable.name: [node]})]
-    parts = []
-    for window in _windows(first.window, found, stream):
-        parts += _flwr(query.main, clauses, {first.variable.name: window})
-    return parts
+Streams = dict[str, list[Element]]
 
 
-def _after_root(steps: tuple[w.Step, ...]) -> list[w.Step]:
+def answers(query: w.Query, streams: Streams) -> list[Value]:
+    """What each run through the outermost loops gives."""
+    return [answer for main in query.mains for answer in _flwr(main, list(main.clauses), {}, streams)]
+
+
+def _items(path: w.Path, streams: Streams) -> Value:
     """The item stands for itself: `stream("s")/s/item[p]/c` is `.[p]/c` of each item."""
-    _, item, *rest = steps
-    return [w.Step(".", item.condition, item.place), *rest]
-
-
-def _steps(nodes: Value, steps: list[w.Step]) -> Value:
-    for step in steps:
+    assert isinstance(path.origin, w.Source)
+    _, item, *rest = path.steps
+    nodes: Value = streams[str(path.origin.argument)]
+    for step in [w.Step(".", item.condition, item.place), *rest]:
         nodes = _step(nodes, step, {})
     return nodes
 
@@ -79,14 +71,20 @@ def _time(item: Element) -> int:
     return int(item.findtext("t") or 0)
 
 
-def _flwr(flwr: w.Flwr, clauses: list[w.For | w.Let], env: Env) -> list[Value]:
+def _flwr(flwr: w.Flwr, clauses: list[w.For | w.Let], env: Env, streams: Streams) -> list[Value]:
     if not clauses:
         return [_value(flwr.result, env)] if flwr.where is None or _holds(flwr.where, env, None) else []
     first, *rest = clauses
     if isinstance(first, w.Let):
-        return _flwr(flwr, rest, {**env, first.variable.name: _aggregate(first, env)})
-    nodes = _value(first.path, env)
-    return [part for node in nodes for part in _flwr(flwr, rest, {**env, first.variable.name: [node]})]
+        return _flwr(flwr, rest, {**env, first.variable.name: _aggregate(first, env)}, streams)
+    if isinstance(first.path.origin, w.Source):
+        found = [[node] for node in _items(first.path, streams)]
+        if first.window is not None:
+            whole = streams[str(first.path.origin.argument)]
+            found = _windows(first.window, [node for (node,) in found], whole)
+    else:
+        found = [[node] for node in _value(first.path, env)]
+    return [part for each in found for part in _flwr(flwr, rest, {**env, first.variable.name: each}, streams)]
 
 
 def _aggregate(let: w.Let, env: Env) -> Value:
@@ -116,7 +114,7 @@ def _value(expression: w.Expression, env: Env) -> Value:
         case w.If(condition=condition, then=then, otherwise=otherwise):
             return _value(then if _holds(condition, env, None) else otherwise, env)
         case w.Flwr(clauses=clauses):
-            return [item for part in _flwr(expression, list(clauses), env) for item in part]
+            return [item for part in _flwr(expression, list(clauses), env, {}) for item in part]
         case w.Element(name=name, content=content):
             made = Element(name)
             for part in content:
@@ -184,9 +182,9 @@ def _atom(item: Any) -> Any:
     return int(text) if text.lstrip("-").isdigit() else float(text) if text else 0.0
 
 
-def item(row: dict[str, Any]) -> Element:
+def item(row: dict[str, Any], tag: str) -> Element:
     """A row of a stream as XML: paths become elements, missing values nothing."""
-    made = Element("item")
+    made = Element(tag)
     for path, value in row.items():
         if value is None:
             continue

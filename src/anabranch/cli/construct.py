@@ -34,19 +34,23 @@ Array = np.ndarray[Any, Any]
 
 
 class Constructed(Encoder):
-    def __init__(self, schema: pa.Schema, construction: Construction) -> None:
+    """One loop of a construction, with the markup before it; the last has the markup after it, too."""
+
+    def __init__(self, schema: pa.Schema, construction: Construction, place: int = 0) -> None:
         super().__init__(schema)
-        self.construction = construction
+        self.row = construction.loops[place].row
+        self.before = construction.markup[place]
+        self.after = construction.markup[-1] if place == len(construction.loops) - 1 else ""
 
     def begin(self) -> bytes:
-        return _line(self.construction.before)
+        return _line(self.before)
 
     def parts(self, batch: pa.RecordBatch) -> list[Any]:
-        text = _made(self.construction.row, batch).text
+        text = _made(self.row, batch).text
         return [text, pc.if_else(pc.equal(text, ""), "", "\n")]
 
     def end(self) -> bytes:
-        return _line(self.construction.after)
+        return _line(self.after)
 
 
 def _line(markup: str) -> bytes:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from anabranch.catalog.entries import Entry, part_name
 from anabranch.catalog.layout import Layout
 from anabranch.catalog.reading import suggestion
 from anabranch.catalog.sqlite import Catalog
@@ -64,45 +65,61 @@ def results(
     if form is Form.PARQUET and output is None:
         raise JobError("--format parquet needs a file: add --output results.parquet")
     layout, catalog = opened(target)
-    construction: Construction | None = None
     with catalog:
         if dead_letters:
-            schema, tables = _dead(layout, catalog, name)
+            found, construction = [_dead(layout, catalog, name)], None
         elif name is not None:
-            schema, tables = _found(layout, catalog, name)
-            construction = _construction(catalog, name) if form is Form.XML else None
+            found, construction = _found(layout, catalog, name)
         else:
             _list(layout, catalog)
             return
-    if form is Form.PARQUET:
+    if form is Form.XML and construction is not None:
+        texts = _constructed(found, construction)
+    elif len(found) > 1:
+        raise JobError(
+            f"the parts of {name} have different columns: write them with --format xml, or one of them "
+            f"({part_name(str(name), 2)} is the second)"
+        )
+    elif form is Form.PARQUET:
         assert output is not None
-        _write_parquet(output, schema, _limited(tables, limit))
+        _write_parquet(output, found[0][0], _limited(found[0][1], limit))
+        return
     else:
-        _write_text(output, _encoder(form, schema, construction), _limited(tables, limit))
+        texts = _encoded(found[0], form)
+    _write_text(output, texts, limit)
 
 
 Found = tuple["pa.Schema", Iterator["pa.Table"]]
 
+Texts = list[tuple["Encoder", Iterator["pa.Table"]]]
 
-def _found(layout: Layout, catalog: Catalog, name: str) -> Found:
-    """A subscription's results, also when it was cancelled."""
+
+def _found(layout: Layout, catalog: Catalog, name: str) -> tuple[list[Found], Construction | None]:
+    """A subscription's results, also when it was cancelled, and what is made of them. Where a query has
+    several loops over streams, the results of each.
+    """
+    from anabranch.cli.combine import combined
+    from anabranch.language.bind import compile_query
+
+    entry = catalog.subscription(name)
+    parts = [_part(layout, catalog, each) for each in (entry, *catalog.parts(entry))]
+    construction = compile_query(entry.query, catalog.streams()).construction
+    if construction is None or len(parts) != sum(len(loop.prefixes) for loop in construction.loops):
+        return parts, None  # SQL, or one of the parts of a query
+    rest = iter(parts)
+    return [combined([next(rest) for _ in loop.prefixes], loop) for loop in construction.loops], construction
+
+
+def _part(layout: Layout, catalog: Catalog, entry: Entry) -> Found:
     from anabranch.catalog.deliveries import Deliveries
     from anabranch.families.registry import family as family_of
     from anabranch.families.results import rows_of
 
-    entry = catalog.subscription(name)
     family = family_of(entry.family)
     table_name, shown = family.shown(catalog.stream(entry.stream), entry.spec)
     table = family.table(table_name)
     tables = Deliveries(layout).results(entry.stream, entry.family, table, entry.label, shown)
     return rows_of([], table, entry.label, shown).schema, tables
-
-
-def _construction(catalog: Catalog, name: str) -> Construction | None:
-    """What a WXQuery makes of its results; it is in the text of the query, nowhere else."""
-    from anabranch.language.bind import compile_query
-
-    return compile_query(catalog.subscription(name).query, catalog.streams()).construction
 
 
 def _dead(layout: Layout, catalog: Catalog, name: str | None) -> Found:
@@ -159,19 +176,29 @@ def _limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Recor
             return
 
 
-def _encoder(form: Form, schema: pa.Schema, construction: Construction | None) -> Encoder:
-    from anabranch.cli.construct import Constructed
+def _encoded(found: Found, form: Form) -> Texts:
     from anabranch.cli.encode import ENCODERS
 
-    return ENCODERS[form](schema) if construction is None else Constructed(schema, construction)
+    schema, tables = found
+    return [(ENCODERS[form](schema), tables)]
 
 
-def _write_text(output: Path | None, encoder: Encoder, batches: Iterator[pa.RecordBatch]) -> None:
+def _constructed(found: list[Found], construction: Construction) -> Texts:
+    from anabranch.cli.construct import Constructed
+
+    return [
+        (Constructed(schema, construction, place), tables) for place, (schema, tables) in enumerate(found)
+    ]
+
+
+def _write_text(output: Path | None, texts: Texts, limit: int | None) -> None:
     with _opened(output) as out:
-        out.write(encoder.begin())
-        for batch in batches:
-            out.write(encoder.rows(batch))
-        out.write(encoder.end())
+        for encoder, tables in texts:
+            out.write(encoder.begin())
+            for batch in _limited(tables, limit):
+                out.write(encoder.rows(batch))
+                limit = None if limit is None else limit - batch.num_rows
+            out.write(encoder.end())
 
 
 def _write_parquet(output: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:

@@ -46,6 +46,8 @@ def translate(
     text = _text(query)
     streams = _streams(target, text)
     bound = compile_query(text, streams)
+    if bound.parts:
+        raise JobError("this query has no counterpart in SQL: it goes over several streams")
     write = unparse if is_wxquery(text) else unparse_wxquery
     typer.echo(write(bound.spec, streams[bound.stream]))
 
@@ -72,9 +74,8 @@ def _streams(target: Path, text: str) -> Mapping[str, Stream]:
     from anabranch.language.parse import parse
 
     job = load_job(target)
-    wanted = job.streams.get(parse(text).stream.text)
+    name = parse(text).streams[0].text
+    wanted = job.streams.get(name)
     if wanted is None:
-        raise JobError(
-            f"{target.name} has no stream {parse(text).stream.text}; it has {', '.join(job.streams)}"
-        )
+        raise JobError(f"{target.name} has no stream {name}; it has {', '.join(job.streams)}")
     return {wanted.name: declare(wanted, columns_of(wanted))}

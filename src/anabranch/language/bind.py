@@ -8,7 +8,7 @@ be true; those are refused with a QueryError that points into the text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anabranch.families.clusters.spec import Clusters
 from anabranch.families.filters.spec import Aggregate, Select
@@ -36,13 +36,15 @@ Spec = Select | Aggregate | Nearest | Clusters | Moving
 class Bound:
     """A query ready for the optimizer. `family` is filters, nearest, clusters or moving.
 
-    `construction` is what a WXQuery makes of its results on delivery; SQL makes nothing of them.
+    `construction` is what a WXQuery makes of its results on delivery; SQL makes nothing of them. A WXQuery
+    over several streams has a part for each: this is the first, `parts` are the others.
     """
 
     stream: str
     family: str
     spec: Spec
     construction: Construction | None = None
+    parts: tuple[Bound, ...] = ()
 
 
 def compile_query(text: str, streams: Mapping[str, Stream]) -> Bound:
@@ -52,14 +54,21 @@ def compile_query(text: str, streams: Mapping[str, Stream]) -> Bound:
 
 def bind(tree: s.Query | WXQuery, streams: Mapping[str, Stream]) -> Bound:
     with pointing_into(tree.text):
-        name = tree.stream
-        stream = streams.get(name.text)
-        if stream is None:
-            raise unknown("stream", name.text, streams, name.place)
+        for name in tree.streams:
+            if name.text not in streams:
+                raise unknown("stream", name.text, streams, name.place)
         if isinstance(tree, WXQuery):
-            return Bound(name.text, "filters", *bind_wxquery(tree, stream))
-        family, spec = _bind_kind(tree, ItemScope(tree.text, stream))
-        return Bound(name.text, family, spec)
+            return _bind_wxquery(tree, streams)
+        family, spec = _bind_kind(tree, ItemScope(tree.text, streams[tree.stream.text]))
+        return Bound(tree.stream.text, family, spec)
+
+
+def _bind_wxquery(tree: WXQuery, streams: Mapping[str, Stream]) -> Bound:
+    specs, construction = bind_wxquery(tree, streams)
+    first, *others = (
+        Bound(name.text, "filters", spec) for name, spec in zip(tree.streams, specs, strict=True)
+    )
+    return replace(first, construction=construction, parts=tuple(others))
 
 
 def _bind_kind(tree: s.Query, scope: ItemScope) -> tuple[str, Spec]:

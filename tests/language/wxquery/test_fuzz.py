@@ -13,6 +13,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anabranch.cli.combine import Found, combined
 from anabranch.cli.construct import Constructed
 from anabranch.families.registry import family
 from anabranch.families.results import rows_of
@@ -33,6 +34,9 @@ SEEDS = [
     f"{TRADES} |count 20 step 10| let $a := sum($p/volume) let $b := max($p/ts) let $n := count($p) "
     "where $n >= 2 or $a = -1 return <w> { $a , $b } { if ( $n ) then $n else <none/> } </w> (: done :)",
     f"{TRADES} for $q in $p/price return <x> {{ for $r in $p/low where $r return $r }} </x>",
+    f'<a> {{ {TRADES} for $w in stream("photons")/photons/photon [en > 1.5] |det_time diff 5| '
+    "let $a := avg($w/en) where $a > $p/price and $p/ok and ( $a or $p/low ) return <x> { $p , $a } </x> } "
+    f"<b/> {{ {TRADES} return $p/ts }} </a>",
     'stream("trades")/t/trade[price > 1.5e3 and symbol = "a&amp;""b"]/price',
 ]
 WORDS = """
@@ -49,23 +53,31 @@ def check(text: str) -> bool:
         bound = compile_query(text, STREAMS)
     except QueryError as error:
         return check_error(error, text)
-    stream = STREAMS[bound.stream]
-    assert compile_query(unparse(bound.spec, stream), STREAMS).spec == bound.spec
+    for part in (bound, *bound.parts):
+        assert compile_query(unparse(part.spec, STREAMS[part.stream]), STREAMS).spec == part.spec
     assert bound.construction is not None
     assert well_formed(bound)
     return True
 
 
 def well_formed(bound: Bound) -> bool:
-    """Whether the XML of no results and of results with nothing in them can be read."""
+    """Whether the XML of results with nothing in them can be read."""
     assert bound.construction is not None
-    of, stream = family(bound.family), STREAMS[bound.stream]
-    table, shown = of.shown(stream, bound.spec.to_json())
+    parts = iter([missing(part) for part in (bound, *bound.parts)])
+    text = b""
+    for place, loop in enumerate(bound.construction.loops):
+        schema, tables = combined([next(parts) for _ in loop.prefixes], loop)
+        made = Constructed(schema, bound.construction, place)
+        rows = [made.rows(batch) for table in tables for batch in table.to_batches()]
+        text += b"".join([made.begin(), *rows, made.end()])
+    return ET.fromstring(b"<all>" + text + b"</all>") is not None
+
+
+def missing(part: Bound) -> Found:
+    of, stream = family(part.family), STREAMS[part.stream]
+    table, shown = of.shown(stream, part.spec.to_json())
     schema = rows_of([], of.table(table), "q", shown).schema
-    missing = pa.record_batch([pa.nulls(2, kind) for kind in schema.types], schema=schema)
-    made = Constructed(schema, bound.construction)
-    text = b"".join([b"<all>", made.begin(), made.rows(missing), made.end(), b"</all>"])
-    return ET.fromstring(text) is not None
+    return schema, iter([pa.table([pa.nulls(2, kind) for kind in schema.types], schema=schema)])
 
 
 def mutated(text: str, random_: random.Random) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.language.bind import compile_query
-from anabranch.language.wxquery.construction import Atom, Construction, Element, Subtree
+from anabranch.language.wxquery.construction import Atom, Construction, Element, Loop, Subtree
 from tests.language.wxquery.paper import APPENDIX_C, FIGURE_4, FIGURE_7, PHOTONS, QUERIES
 
 STREAMS = {"photons": PHOTONS}
@@ -26,13 +26,11 @@ def leaf(path: str) -> Subtree:
 
 def test_what_is_made_of_the_results() -> None:
     rxj = [leaf(path) for path in ("coord.cel.ra", "coord.cel.dec", "en", "det_time")]
-    assert compile_query(FIGURE_4, STREAMS).construction == Construction(
-        "<photons>", Element("rxj", tuple(rxj)), "</photons>"
-    )
-    assert compile_query(FIGURE_7, STREAMS).construction == Construction(
-        "<photons>", Element("avg_en", (Atom("a"),)), "</photons>"
-    )
     nested = Element("coord", (Element("cel", tuple(rxj[:2])),))
-    assert compile_query(APPENDIX_C, STREAMS).construction == Construction(
-        "<photons>", Element("photon", (nested, *rxj[2:])), "</photons>"
-    )
+    for text, row in (
+        (FIGURE_4, Element("rxj", tuple(rxj))),
+        (FIGURE_7, Element("avg_en", (Atom("a"),))),
+        (APPENDIX_C, Element("photon", (nested, *rxj[2:]))),
+    ):
+        made = Construction(("<photons>", "</photons>"), (Loop(row),))
+        assert compile_query(text, STREAMS).construction == made

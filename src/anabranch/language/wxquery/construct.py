@@ -77,11 +77,10 @@ def _output(path: w.Path, names: Names, scope: Scope) -> c.Node:
 
 def _subtree(path: str, names: Names) -> c.Node:
     """An element with all that is in it; an item is there even where all of it is missing."""
-    columns = list(names.below(path))
-    if not path:
-        return c.Element(names.item, tuple(_trees([column.name.split(".") for column in columns], 0)))
-    depth = path.count(".")
-    (tree,) = _trees([column.name.split(".") for column in columns], depth)
+    columns = [column.name.split(".") for column in names.below(path)]
+    if path in names.items:
+        return c.Element(names.items[path], tuple(_trees(columns, len(path.split(".")) if path else 0)))
+    (tree,) = _trees(columns, path.count("."))
     return tree
 
 
@@ -101,12 +100,15 @@ def _trees(paths: list[list[str]], depth: int) -> list[c.Subtree]:
 # --- around the for ---
 
 
-def markup(body: w.Expression) -> tuple[str, str]:
-    """What stands before and after the results."""
-    pieces = _pieces(body)
-    place = pieces.index(None)
-    before, after = ("".join(piece or "" for piece in part) for part in (pieces[:place], pieces[place + 1 :]))
-    return before, after
+def markup(body: w.Expression) -> tuple[str, ...]:
+    """What stands before, between and after the results of the loops."""
+    out = [""]
+    for piece in _pieces(body):
+        if piece is None:
+            out.append("")
+        else:
+            out[-1] += piece
+    return tuple(out)
 
 
 def _pieces(expression: w.Expression) -> list[str | None]:

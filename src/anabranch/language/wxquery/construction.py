@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from anabranch.predicates.terms import Term, columns_of
+from anabranch.predicates.terms import TRUE, Term, columns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,25 @@ EMPTY = Sequence()
 
 
 @dataclass(frozen=True, slots=True)
-class Construction:
-    """One tree a row, between the markup before and after the expression that goes over the stream."""
+class Loop:
+    """A `for` over streams: what is made of each row of its results.
 
-    before: str
+    Over several streams it goes in nested loops over the results of all of them, a part each; the columns of
+    a part are then called `variable.column`, and a row counts where the condition holds that no part could
+    check alone. `prefixes` has the variables; that of a single part is empty.
+    """
+
     row: Node
-    after: str
+    prefixes: tuple[str, ...] = ("",)
+    condition: Term = TRUE
+
+
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """Loops, and the markup before, between and after them. Their parts are numbered through."""
+
+    markup: tuple[str, ...]
+    loops: tuple[Loop, ...]
 
 
 def columns_in(node: Node) -> Iterator[str]:

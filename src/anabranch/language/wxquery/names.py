@@ -47,14 +47,14 @@ Meaning = Tree | Contents | Result
 
 @dataclass(frozen=True)
 class Names:
-    """The variables in scope. `item` is how the query calls an item."""
+    """The variables in scope. `items` is how the query calls an item, by its path: "" in a stream."""
 
     stream: Stream
-    item: str
+    items: Mapping[str, str]
     variables: Mapping[str, Meaning]
 
     def having(self, variable: w.Variable, meaning: Meaning) -> Names:
-        return Names(self.stream, self.item, {**self.variables, variable.name: meaning})
+        return Names(self.stream, self.items, {**self.variables, variable.name: meaning})
 
     def meaning(self, variable: w.Variable) -> Meaning:
         found = self.variables.get(variable.name)
@@ -69,7 +69,9 @@ class Names:
             case w.Variable():
                 return self.meaning(path.origin)
             case w.Source(place=place):
-                raise refuse("a second stream: a query goes over one stream, once", place)
+                raise refuse(
+                    "a stream inside of a for: it belongs into a for of its own, before the return", place
+                )
         if context is None:
             raise refuse("this path begins nowhere; it needs a variable, such as $p/en", path.place)
         return Tree(context)
@@ -82,7 +84,7 @@ class Names:
             path = f"{base}.{name}" if base else name
             if any(True for _ in self.below(path)):
                 return path
-        if first and not base and step.name == self.item:
+        if first and step.name == self.items.get(base):
             return base
         raise self._unknown(f"{base}.{step.name}" if base else step.name, step.place)
 
@@ -100,7 +102,7 @@ class Names:
         column = self.stream.column(end)
         if column is None:
             inside = listed(shown(column.name) for column in self.below(end))
-            what = shown(end) or self.item
+            what = self.items.get(end) or shown(end)
             raise refuse(f"{what} is no value but holds elements; take one of them: {inside}", path.place)
         return column
 

@@ -1,7 +1,7 @@
 """Text in, the tree of a WXQuery out.
 
-Comes in: what somebody typed. Goes out: a Query in which the one expression that goes over a stream is found,
-or a QueryError that points at what could not be read. Never: a look at a stream; a text always gives the same
+Comes in: what somebody typed. Goes out: a Query in which the expressions that go over streams are found, or a
+QueryError that points at what could not be read. Never: a look at a stream; a text always gives the same
 tree.
 """
 
@@ -49,9 +49,8 @@ def parse_wxquery(text: str) -> w.Query:
     found = list(_over_streams(body))
     if not found:
         raise refuse(f"this query goes over no stream; it needs a for, such as {EXAMPLE}", body.place)
-    if len(found) > 1:
-        raise refuse("several for over streams: a query goes over one stream, once", found[1].place)
-    return w.Query(text, body, found[0], _stream_of(found[0]))
+    streams = tuple(_stream_of(clause) for main in found for clause in over_streams(main))
+    return w.Query(text, body, tuple(found), streams)
 
 
 @lru_cache(maxsize=1)
@@ -102,22 +101,29 @@ def _over_streams(expression: w.Expression) -> Iterator[w.Flwr]:
                 yield from _over_streams(part)
 
 
-def _stream_of(flwr: w.Flwr) -> Name:
-    first = flwr.clauses[0]
+def over_streams(flwr: w.Flwr) -> Iterator[w.For]:
+    """The `for` clauses that go over streams; the first clause must be one."""
+    first, *others = flwr.clauses
     if isinstance(first, w.Let):
         raise refuse(
             f"a let before the for: an aggregate needs a window, such as {EXAMPLE}|count 20|", first.place
         )
-    origin = first.path.origin
-    match origin:
+    yield first
+    for clause in others:
+        if isinstance(clause, w.For) and isinstance(clause.path.origin, w.Source):
+            yield clause
+
+
+def _stream_of(clause: w.For) -> Name:
+    match clause.path.origin:
         case w.Source(function="stream", argument=str(name), place=place):
             return Name(name, place)
-        case w.Source(function="/", place=place):
-            return Name(first.path.steps[0].name, first.path.steps[0].place)
+        case w.Source(function="/"):
+            return Name(clause.path.steps[0].name, clause.path.steps[0].place)
         case w.Source(function="stream", place=place):
             raise refuse('stream() without a name; write stream("photons")', place)
         case w.Source(function=function, place=place):
             raise refuse(f'{function}(): a query reads streams; write stream("photons")', place)
         case w.Variable(name=name, place=place):
             raise refuse(f"unknown variable ${name}; the first for goes over a stream: {EXAMPLE}", place)
-    raise refuse(f"this path begins nowhere; the first for goes over a stream: {EXAMPLE}", first.path.place)
+    raise refuse(f"this path begins nowhere; the first for goes over a stream: {EXAMPLE}", clause.path.place)

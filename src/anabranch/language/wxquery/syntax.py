@@ -173,9 +173,9 @@ Expression = Path | Element | Sequence | If | Flwr
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`main` is the one expression in `body` that goes over a stream, `stream` that stream's name."""
+    """`mains` are the expressions in `body` that go over streams, `streams` the names of those, in order."""
 
     text: str
     body: Expression
-    main: Flwr
-    stream: Name
+    mains: tuple[Flwr, ...]
+    streams: tuple[Name, ...]

@@ -14,7 +14,7 @@ from anabranch.language.bind import Spec
 from anabranch.language.numbers import time_text
 from anabranch.language.scopes import default_name
 from anabranch.language.unparse import gives_timestamp, length_text, number_text, seconds_text
-from anabranch.language.wxquery.bind import plain_variable
+from anabranch.language.wxquery.parts import plain_variable
 from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
