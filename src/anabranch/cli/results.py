@@ -98,14 +98,19 @@ def _found(layout: Layout, catalog: Catalog, name: str) -> tuple[list[Found], Co
     """A subscription's results, also when it was cancelled, and what is made of them. Where a query has
     several loops over streams, the results of each.
     """
-    from anabranch.cli.combine import combined
-    from anabranch.language.bind import compile_query
+    from anabranch.language.wxquery.recognise import is_wxquery
 
     entry = catalog.subscription(name)
     parts = [_part(layout, catalog, each) for each in (entry, *catalog.parts(entry))]
+    if not is_wxquery(entry.query):
+        return parts, None
+    from anabranch.cli.combine import combined
+    from anabranch.language.bind import compile_query
+
     construction = compile_query(entry.query, catalog.streams()).construction
-    if construction is None or len(parts) != sum(len(loop.prefixes) for loop in construction.loops):
-        return parts, None  # SQL, or one of the parts of a query
+    assert construction is not None
+    if len(parts) != sum(len(loop.prefixes) for loop in construction.loops):
+        return parts, None  # it is itself a part of a query
     rest = iter(parts)
     return [combined([next(rest) for _ in loop.prefixes], loop) for loop in construction.loops], construction
 

@@ -40,7 +40,7 @@ def translate(
     """
     from anabranch.language.bind import compile_query
     from anabranch.language.unparse import unparse
-    from anabranch.language.wxquery.parse import is_wxquery
+    from anabranch.language.wxquery.recognise import is_wxquery
     from anabranch.language.wxquery.unparse import unparse_wxquery
 
     text = _text(query)

@@ -17,7 +17,8 @@ from anabranch.language.builder import Builder, Parts
 from anabranch.language.errors import pointing_into, refuse
 from anabranch.language.syntax import Query
 from anabranch.language.syntax_errors import explain
-from anabranch.language.wxquery.parse import is_wxquery, parse_wxquery
+from anabranch.language.wxquery.parse import parse_wxquery
+from anabranch.language.wxquery.recognise import is_wxquery
 from anabranch.language.wxquery.syntax import Query as WXQuery
 
 MAX_BYTES = 64 * 1024

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.language.bind import compile_query
+from anabranch.language.wxquery.recognise import is_wxquery
 from anabranch.model.errors import QueryError
 from tests.language.refused import refused
 from tests.language.streams import STREAMS
@@ -95,6 +96,30 @@ def test_a_condition_inside_an_aggregate() -> None:
         len(f"{WINDOW} let $a := avg($w/"),
         len("en[en > 1]"),
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<a/>", True),
+        ("  for $p", True),
+        ("FOR", True),
+        ("-- hm\n (: hm :) <a/>", True),
+        ("(for $p", True),
+        ("let $a", True),
+        ("if (", True),
+        ("stream ('x')", True),
+        ("/a/b", True),
+        ("SELECT en FROM photons FOR OBJECT 'x'", False),
+        ("(SELECT en FROM photons)", False),
+        ("-- for\nSELECT", False),
+        ("/* for $p */ SELECT", False),
+        ("forum", False),
+        ("", False),
+    ],
+)
+def test_recognised_by_how_it_begins(text: str, expected: bool) -> None:
+    assert is_wxquery(text) is expected
 
 
 def test_too_deep() -> None:

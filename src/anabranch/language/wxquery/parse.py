@@ -20,11 +20,6 @@ from anabranch.language.wxquery import syntax as w
 from anabranch.language.wxquery.builder import Builder
 from anabranch.language.wxquery.complaints import explain
 
-#: SQL begins with none of these, comments aside.
-_BEGINS = re.compile(
-    r"\s*(?:--[^\n]*\n\s*)*(?:[<($/]|(?:for|let)\s*\$|(?:if|stream|doc|collection)\s*\(|for\b)", re.IGNORECASE
-)
-
 #: Outside a comment a string hides the signs of comments, inside it does not.
 _OUTSIDE = re.compile(r"\"[^\"]*\"|'[^']*'|\(:")
 _INSIDE = re.compile(r"\(:|:\)")
@@ -33,11 +28,6 @@ EXAMPLE = 'for $p in stream("photons")/photons/photon'
 
 #: The variable of `stream("photons")/photons/photon` where it stands without a for; nobody can write it.
 _NAMELESS = "."
-
-
-def is_wxquery(text: str) -> bool:
-    """Whether a query is WXQuery, by how it begins."""
-    return text.lstrip().startswith("(:") or _BEGINS.match(text) is not None
 
 
 def parse_wxquery(text: str) -> w.Query:
