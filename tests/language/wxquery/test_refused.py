@@ -63,6 +63,7 @@ MEANING = [
     (f"{FOR} for $t in stream('trades')/a/b return $p/[[price]]", "unknown path"),
     (f"{FOR} for $t in stream('trades')/a/b where [[$p/en = $t/symbol]] return $p", "is a string"),
     (f"{FOR} for $t in stream('trades')/a/b where $p/en = [[$q]] return $p", "unknown variable $q", "$p, $t"),
+    (f"{FOR} for $q in [[$t]]/price for $t in stream('trades')/a/b return $p", "unknown variable $t"),
     (f"{FOR} for $t in stream('trades')/a/b[price > [[$p]]/en] return $p", "unknown variable $p"),
     (f"{FOR} for $q in $p/coord[[|count 5|]] return $p", "a window over a part of an item"),
     (f"{WINDOW.replace('|c', '[[|c').replace('10|', '10|]]')} return $w", "a window without a let"),

@@ -45,9 +45,12 @@ def bind_wxquery(query: w.Query, streams: Mapping[str, Stream]) -> tuple[list[Sp
 
 
 def _loop(main: w.Flwr, parts: list[Part], text: str) -> tuple[list[Spec], Loop]:
+    begun = 0
     for clause in main.clauses:
-        if not any(part.clause is clause for part in parts):
-            (_alone([clause.path.origin], parts) or parts[0]).take(clause)
+        if begun < len(parts) and clause is parts[begun].clause:
+            begun += 1
+        else:
+            (_alone([clause.path.origin], parts[:begun]) or parts[0]).take(clause)
     for part in parts:
         part.need_aggregates()
     rest = []

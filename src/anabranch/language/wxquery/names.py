@@ -82,7 +82,7 @@ class Names:
             return base
         for name in (step.name, step.name.replace("-", "_")):
             path = f"{base}.{name}" if base else name
-            if any(True for _ in self.below(path)):
+            if any(self.below(path)):
                 return path
         if first and step.name == self.items.get(base):
             return base
