@@ -55,6 +55,34 @@ def test_another_text_for_the_same_query_is_no_change(catalog: Catalog, tmp_path
     assert sync_job(catalog, job(tmp_path, a=again), STREAMS) == Synced(kept=["a"])
 
 
+def test_other_xml_of_the_same_results_is_another_query(catalog: Catalog, tmp_path: Path) -> None:
+    wxquery = "for $p in stream('photons')/s/i where $p/en > 1.3 return <{0}>{{ $p/ra }}</{0}>".format
+    assert sync_job(catalog, job(tmp_path, a=wxquery("x")), STREAMS) == Synced(added=["a"])
+    assert sync_job(catalog, job(tmp_path, a=wxquery("x").replace(" ", "  ")), STREAMS) == Synced(kept=["a"])
+    for other in (wxquery("y"), A):
+        with pytest.raises(JobError, match="the name is taken by another query that runs"):
+            sync_job(catalog, job(tmp_path, a=other), STREAMS)
+
+
+def test_a_query_over_several_streams_has_parts(catalog: Catalog, tmp_path: Path) -> None:
+    """They come, stay and go together; only the first has the query's name."""
+    query = "<a>{ for $p in stream('photons')/s/i where $p/en > 1.3 return $p/ra }{ /photons/i }</a>"
+    added = sync_job(catalog, job(tmp_path, a=query, b=B), STREAMS)
+    assert added == Synced(added=["a", "b"])
+    assert [(e.number, e.name, e.label) for e in catalog.subscriptions()] == [
+        (1, "a", "a"),
+        (2, "a/2", "a/2"),
+        (3, "b", "b"),
+    ]
+    assert [e.name for e in catalog.parts(catalog.subscription("a"))] == ["a/2"]
+    assert catalog.parts(catalog.subscription("a/2")) == catalog.parts(catalog.subscription("b")) == []
+    assert sync_job(catalog, job(tmp_path, a=query, b=B), STREAMS) == Synced(kept=["a", "b"])
+    catalog.cancel("a")
+    assert [e.name for e in catalog.subscriptions()] == ["b"]
+    assert catalog.subscribe_many([bound(Subscription("a", query), STREAMS)]) == [4]
+    assert [(e.number, e.label) for e in catalog.parts(catalog.subscription("a"))] == [(5, "a/2#5")]
+
+
 def test_another_query_under_a_name_that_runs(catalog: Catalog, tmp_path: Path) -> None:
     sync_job(catalog, job(tmp_path, a=A), STREAMS)
     with pytest.raises(JobError) as caught:

@@ -28,12 +28,12 @@ def make_sink(root: Path) -> Layout:
         catalog.subscribe_many(
             [bound(Subscription(n, q), streams) for n, q in (("vela", VELA), ("all", ALL))]
         )
-    _deliver(layout, 0, [0, 1], [["vela", "all"], ["all"]], dead=[("late", '{"det_time": -1.0}')])
-    _deliver(layout, 1, [2], [["all", "vela"]], dead=[("malformed", "x,y,z")])
+    deliver(layout, 0, [0, 1], [["vela", "all"], ["all"]], dead=[("late", '{"det_time": -1.0}')])
+    deliver(layout, 1, [2], [["all", "vela"]], dead=[("malformed", "x,y,z")])
     return layout
 
 
-def _deliver(
+def deliver(
     layout: Layout, batch: int, numbers: list[int], names: list[list[str]], dead: list[tuple[str, str]]
 ) -> None:
     rows = pa.table(

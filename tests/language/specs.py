@@ -8,7 +8,8 @@ from anabranch.families.clusters.spec import Clusters, Emit
 from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Output, Select
 from anabranch.families.moving.spec import Box, Circle, KNearest, Moving, Shape
 from anabranch.families.nearest.spec import Nearest
-from anabranch.language.bind import WINDOW_COLUMNS, Spec
+from anabranch.language.bind import Spec
+from anabranch.language.bind_filters import WINDOW_COLUMNS
 from anabranch.language.conditions import conjunction, disjunction, negation
 from anabranch.language.scopes import default_name
 from anabranch.model.columns import Column, ColumnType

@@ -132,7 +132,7 @@ def test_what_can_never_be_true_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         asked.append((term, stream))
         return "en < 1 and en > 2 exclude each other"
 
-    monkeypatch.setattr("anabranch.language.bind.unsatisfiable_reason", reason)
+    monkeypatch.setattr("anabranch.language.bind_filters.unsatisfiable_reason", reason)
     refused(
         "SELECT en FROM photons [[WHERE en < 1]]",
         "this can never be true: en < 1 and en > 2 exclude each other",

@@ -169,13 +169,6 @@ def test_length_is_limited_in_bytes() -> None:
             parse(text.format(filling))
 
 
-@pytest.mark.parametrize(
-    "text", ["[[<]]photons>", "[[for]] $p in stream('photons')", " \n-- hm\n [[FOR]] $p", "[[<]]"]
-)
-def test_wxquery_is_recognised(text: str) -> None:
-    refused(text, "WXQuery is not available yet")
-
-
 @pytest.mark.parametrize("text", ["[[]]", "[[ ]] \n"])
 def test_empty(text: str) -> None:
     refused(text, "the query is empty")

@@ -21,7 +21,7 @@ from tests.language.streams import STREAMS
 @pytest.fixture(autouse=True, scope="module")
 def everything_is_satisfiable() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("anabranch.language.bind.unsatisfiable_reason", lambda term, stream: None)
+        patch.setattr("anabranch.language.bind_filters.unsatisfiable_reason", lambda term, stream: None)
         yield
 
 

@@ -7,7 +7,8 @@ runs, `last` the time of the stream's last item, and time moving no further than
 |-------------------|------------------------------------------|------------------------------------------|
 | while it runs     | n + (j-1)m <= N                          | origin + (j-1)m + n <= last              |
 | at its end, cut   | no others                                | no others                                |
-| at its end, gather| and the first that is not full           | and the first that is not full           |
+| at its end, gather| and the first that is not full, unless   | and the first that is not full           |
+|                   | a window ended with the last item        |                                          |
 | at its end, run   | and all that begin before N              | and all that begin at or before `last`   |
 | it is cancelled   | full by the items it saw, no others      | origin + (j-1)m + n <= until, no others  |
 
@@ -52,11 +53,14 @@ def _cancelled(asked: Asked, items: list[Row]) -> bool:
 def _by_rows(spec: Aggregate, asked: Asked, items: list[Row]) -> Iterator[Found]:
     passed = [item for item in seen(items, asked.after, asked.until) if holds(spec.condition, item)]
     at_end = AtEnd.CUT if _cancelled(asked, items) else spec.window.end
-    start, partial = 0, 0
+    start, partial, all_given = 0, 0, False
     while start < len(passed):
         end = start + int(spec.window.size)
         full = end <= len(passed)
+        all_given |= end == len(passed)
         partial += not full
+        if at_end is AtEnd.GATHER and all_given and not full:
+            return
         if full or at_end is AtEnd.RUN or (at_end is AtEnd.GATHER and partial == 1):
             yield start, end, passed[start:end]
         start += int(spec.window.step)

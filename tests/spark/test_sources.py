@@ -16,6 +16,8 @@ import pytest
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.spark.engine import Engine
+from tests.catalog.test_dtd import PHOTONS
+from tests.language.wxquery.paper import FIGURE_4
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,6 +100,25 @@ def test_xml_elements_become_paths(spark: SparkSession, tmp_path: Path) -> None:
         {"coord.cel.ra": 131, "en": 0.25},
         {"coord.cel.ra": 132, "en": 0.5},
     ]
+    balanced(engine, 4)
+
+
+def test_xml_with_a_dtd_and_a_query_of_the_paper(spark: SparkSession, tmp_path: Path) -> None:
+    """The DTD says what an item is and what is in it, the data what type it has: note never comes."""
+    (tmp_path / "photons.dtd").write_text(PHOTONS.replace("phc,", "phc?, note?,"))
+    place = "<coord><cel><ra>{}</ra><dec>-45.5</dec></cel><det><dx>1</dx><dy>2</dy></det></coord>"
+    item = f"<photon>{place}<en>{{}}</en><det_time>{{}}</det_time></photon>"
+    text = "".join(item.format(130 + n, 1 + n / 4, n) for n in range(4))
+    (tmp_path / "in.xml").write_text(f"<photons>{text}</photons>")
+    settings = {"path": str(tmp_path / "in.xml"), "dtd": str(tmp_path / "photons.dtd"), "time": "det_time"}
+    query = FIGURE_4.replace('stream("photons")', 'stream("s")')
+    engine = run(spark, tmp_path / "out", "xml", query, **settings)
+    columns = {column.name: column.type for column in engine.streams["s"].columns}
+    assert list(columns)[:4] == ["coord.cel.ra", "coord.cel.dec", "coord.det.dx", "coord.det.dy"]
+    assert (columns["en"], columns["det_time"]) == (ColumnType.FLOAT, ColumnType.INT)
+    assert (columns["phc"], columns["note"]) == (ColumnType.STRING, ColumnType.STRING)
+    found = [tuple(row.values()) for row in engine.results("q").to_pylist()]
+    assert found == [(132, -45.5, 1.5, 2), (133, -45.5, 1.75, 3)]
     balanced(engine, 4)
 
 

@@ -19,6 +19,7 @@ def settled(new: NewSubscription, catalog: Catalog, deliveries: Deliveries) -> N
     must not see what the other families of the stream have behind them, so it begins after the last item they
     saw.
     """
+    new = replace(new, parts=tuple(settled(part, catalog, deliveries) for part in new.parts))
     books = deliveries.books(new.stream)
     if books.get("ended"):
         raise JobError(

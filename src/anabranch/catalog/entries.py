@@ -26,7 +26,7 @@ FROM_SUBSCRIBE = "subscribe"
 @dataclass(frozen=True)
 class NewSubscription:
     """A bound query on its way into the catalog; times in stored units. It sees the items with after < time
-    <= until.
+    <= until. Of a query over several streams this is the first part, and `parts` are the others.
     """
 
     name: str
@@ -38,6 +38,12 @@ class NewSubscription:
     after: Time | None = None
     until: Time | None = None
     origin: str = FROM_SUBSCRIBE
+    parts: tuple[NewSubscription, ...] = ()
+
+
+def part_name(name: str, place: int) -> str:
+    """What the parts of a query over several streams are called: `q` itself, `q/2`, `q/3`."""
+    return name if place == 1 else f"{name}/{place}"
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,8 @@ def _checks(section: Section, form: str, folder: Path) -> dict[str, Check]:
         }
     if form in FILE_FORMATS:
         checks["path"] = lambda value: absolute(_path(value), folder)
+    if form == "xml":
+        checks["dtd"] = lambda value: absolute(_path(value), folder)
     if form == "kafka":
         checks |= {"bootstrap": reading.text, "topic": reading.text}
     checks |= {"schema": reading.text, "options": reading.scalars}

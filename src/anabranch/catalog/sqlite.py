@@ -31,6 +31,7 @@ from anabranch.catalog.entries import (
     entry_of,
     load_declaration,
     load_stream,
+    part_name,
     source_differences,
 )
 from anabranch.catalog.reading import suggestion
@@ -128,8 +129,11 @@ class Catalog:
         return self.subscribe_many([NewSubscription(name, stream, family, kind, query, spec, after)])[0]
 
     def subscribe_many(self, asked: Sequence[NewSubscription]) -> list[int]:
-        """Adds all of them or, if one cannot be, none."""
-        now = _now()
+        """Adds all of them with their parts or, if one cannot be, none. Returns their numbers; those of the
+        parts follow the number of each.
+        """
+        now, wanted = _now(), asked
+        asked = [each for new in wanted for each in (new, *new.parts)]
         with self._database.writing() as database:
             last = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'subscriptions'").fetchone()
             first = (last[0] if last else 0) + 1
@@ -148,7 +152,8 @@ class Catalog:
                     log.append((new.stream, new.family, "cancel", number, times[1], now))
             self._insert(database, rows)
             database.executemany(_LOG, log)
-        return list(range(first, first + len(rows)))
+        sizes = [1 + len(new.parts) for new in wanted]
+        return [first + sum(sizes[:place]) for place in range(len(sizes))]
 
     @staticmethod
     def _insert(database: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
@@ -188,10 +193,9 @@ class Catalog:
         now = _now()
         with self._database.writing() as database:
             ended = []
-            for name in names:
-                entry = self.subscription(name)
+            for entry in [each for name in names for each in self._with_parts(name, until)]:
                 if not entry.active and not _earlier(until, entry.cancel):
-                    raise JobError(f"subscription {name!r} is cancelled already (at {entry.cancelled})")
+                    raise JobError(f"subscription {entry.name!r} is cancelled already (at {entry.cancelled})")
                 database.execute(
                     "UPDATE subscriptions SET state = ?, cancel = ?, cancelled = ? WHERE number = ?",
                     (CANCELLED, json.dumps(until), now, entry.number),
@@ -201,6 +205,28 @@ class Catalog:
                 )
                 ended.append(entry)
         return [self.entry(entry.number) for entry in ended]
+
+    def _with_parts(self, name: str, until: Time | None) -> list[Entry]:
+        entry = self.subscription(name)
+        parts = self.parts(entry)
+        kinds = {self.stream(each.stream).time_type for each in (entry, *parts)}
+        if until is not None and len(kinds) > 1:
+            raise JobError(f"subscription {name!r}: its streams tell time in different ways; cancel it now")
+        return [entry, *parts]
+
+    def parts(self, entry: Entry) -> list[Entry]:
+        """The other parts of a query over several streams; they were added right after it."""
+        rows = self._database.read(
+            "SELECT * FROM subscriptions WHERE number > ? AND query = ? ORDER BY number",
+            *(entry.number, entry.query),
+        )
+        out: list[Entry] = []
+        for part in map(entry_of, rows):
+            place = len(out) + 1
+            if (part.number, part.name) != (entry.number + place, part_name(entry.name, place + 1)):
+                break
+            out.append(part)
+        return out
 
     def subscriptions(
         self, stream: str | None = None, family: str | None = None, state: str | None = ACTIVE

@@ -14,18 +14,21 @@ catalog. Never: the end of one; what was added with `subscribe` stays, and what 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from anabranch.catalog.declare import stored_time
-from anabranch.catalog.entries import FROM_JOB, FROM_SUBSCRIBE, Entry, NewSubscription
+from anabranch.catalog.entries import FROM_JOB, FROM_SUBSCRIBE, Entry, NewSubscription, part_name
 from anabranch.catalog.reading import suggestion
 from anabranch.catalog.sqlite import Catalog
 from anabranch.model.errors import JobError
 from anabranch.model.job import Job
 from anabranch.model.stream import Stream
 from anabranch.model.subscription import Subscription
+
+if TYPE_CHECKING:
+    from anabranch.language.bind import Bound
 
 #: So many wrong queries are shown at once.
 MOST_SHOWN = 10
@@ -50,10 +53,9 @@ def check_queries(job: Job) -> None:
     )  # here, so that commands without a query start without the parser
 
     def check(asked: Subscription) -> None:
-        tree = parse(asked.query)
-        name = tree.stream.text
-        if name not in job.streams:
-            raise JobError(f"unknown stream {name!r}{suggestion(name, job.streams)}")
+        for name in parse(asked.query).streams:
+            if name.text not in job.streams:
+                raise JobError(f"unknown stream {name.text!r}{suggestion(name.text, job.streams)}")
 
     _each(job, job.subscriptions, check)
 
@@ -67,7 +69,7 @@ def sync_job(catalog: Catalog, job: Job, streams: Mapping[str, Stream]) -> Synce
     def take(asked: Subscription) -> None:
         entry = latest.get(asked.name)
         made = None if entry is not None and entry.query == asked.query else bound(asked, streams)
-        if made is not None and not _same_meaning(entry, made):
+        if made is not None and not _same_meaning(entry, made, streams):
             if entry is not None and entry.active:
                 raise JobError(_taken(entry, asked))
             new.append(replace(made, origin=FROM_JOB))
@@ -91,7 +93,7 @@ def bound_all(job: Job, streams: Mapping[str, Stream]) -> list[NewSubscription]:
     """The subscriptions of a job file, understood; the catalog is not asked."""
     out: list[NewSubscription] = []
     _each(job, job.subscriptions, lambda asked: out.append(bound(asked, streams)))
-    return out
+    return [each for made in out for each in (made, *made.parts)]
 
 
 def bound(asked: Subscription, streams: Mapping[str, Stream]) -> NewSubscription:
@@ -99,20 +101,29 @@ def bound(asked: Subscription, streams: Mapping[str, Stream]) -> NewSubscription
     from anabranch.language.bind import compile_query
 
     made = compile_query(asked.query, streams)
-    stream, spec = streams[made.stream], made.spec.to_json()
+    first, *others = (
+        _part(asked, part_name(asked.name, place), part, streams[part.stream])
+        for place, part in enumerate((made, *made.parts), start=1)
+    )
+    return replace(first, parts=tuple(others))
+
+
+def _part(asked: Subscription, name: str, part: Bound, stream: Stream) -> NewSubscription:
+    spec = part.spec.to_json()
     after = stored_time(stream, asked.activate, "activate")
     until = stored_time(stream, asked.cancel, "cancel")
     return NewSubscription(
-        asked.name, made.stream, made.family, spec["kind"], asked.query, spec, after, until, FROM_SUBSCRIBE
+        name, part.stream, part.family, spec["kind"], asked.query, spec, after, until, FROM_SUBSCRIBE
     )
 
 
-def _same_meaning(entry: Entry | None, made: NewSubscription) -> bool:
-    """Another text may still be the same query: other blanks, other case."""
-    return entry is not None and (entry.stream, entry.spec) == (
-        made.stream,
-        json.loads(json.dumps(made.spec)),
-    )
+def _same_meaning(entry: Entry | None, made: NewSubscription, streams: Mapping[str, Stream]) -> bool:
+    """Another text may still be the same query: other blanks, other case; but a WXQuery that makes other XML
+    of the same results is another.
+    """
+    from anabranch.language.bind import compile_query
+
+    return entry is not None and compile_query(entry.query, streams) == compile_query(made.query, streams)
 
 
 def _taken(entry: Entry, asked: Subscription) -> str:

@@ -187,7 +187,7 @@ def _xml_escaped(value: str) -> str:
     return "".join(_ESCAPES.get(letter, letter) for letter in value)
 
 
-def _xml_name(part: str) -> str:
+def xml_name(part: str) -> str:
     """An element's name: what a name cannot have becomes _, count(*) for example count___."""
     name = re.sub(r"[^\w.-]", "_", part) or "_"
     return name if re.match(r"[^\W\d]", name) else f"_{name}"
@@ -207,18 +207,18 @@ def _tree(names: list[str]) -> Tree:
 def _elements(batch: pa.RecordBatch, tree: Tree) -> list[Any]:
     parts: list[Any] = []
     for part, node in tree.items():
-        name = _xml_name(part)
+        name = xml_name(part)
         if set(node) == {_SELF}:  # a leaf: left out where the value is missing
-            text = _xml_text(batch.column(node[_SELF]))
+            text = xml_text(batch.column(node[_SELF]))
             parts.append(pc.fill_null(pc.binary_join_element_wise(f"<{name}>", text, f"</{name}>", ""), ""))
             continue
-        own = [pc.fill_null(_xml_text(batch.column(node[_SELF])), "")] if _SELF in node else []
+        own = [pc.fill_null(xml_text(batch.column(node[_SELF])), "")] if _SELF in node else []
         below = _elements(batch, {key: inner for key, inner in node.items() if key != _SELF})
         parts += [pa.scalar(f"<{name}>"), *own, *below, pa.scalar(f"</{name}>")]
     return parts
 
 
-def _xml_text(column: pa.Array) -> pa.Array:
+def xml_text(column: pa.Array) -> pa.Array:
     text = plain_text(column)
     if not pa.types.is_string(column.type):
         return text

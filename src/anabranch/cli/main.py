@@ -23,6 +23,7 @@ from anabranch.cli.list import list_subscriptions
 from anabranch.cli.results import results
 from anabranch.cli.run import run
 from anabranch.cli.subscribe import subscribe
+from anabranch.cli.translate import translate
 from anabranch.model.errors import AnabranchError
 
 TRACEBACK = "ANABRANCH_TRACEBACK"
@@ -79,6 +80,7 @@ app.command("subscribe")(subscribe)
 app.command("cancel")(cancel)
 app.command("list")(_into_a_pipe(list_subscriptions))
 app.command("explain")(_into_a_pipe(explain))
+app.command("translate")(translate)
 app.command("demo")(demo)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from anabranch.catalog.entries import Entry, part_name
 from anabranch.catalog.layout import Layout
 from anabranch.catalog.reading import suggestion
 from anabranch.catalog.sqlite import Catalog
@@ -24,6 +25,9 @@ from anabranch.model.errors import JobError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from anabranch.cli.encode import Encoder
+    from anabranch.language.wxquery.construction import Construction
 
 
 class Form(StrEnum):
@@ -63,29 +67,59 @@ def results(
     layout, catalog = opened(target)
     with catalog:
         if dead_letters:
-            schema, tables = _dead(layout, catalog, name)
+            found, construction = [_dead(layout, catalog, name)], None
         elif name is not None:
-            schema, tables = _found(layout, catalog, name)
+            found, construction = _found(layout, catalog, name)
         else:
             _list(layout, catalog)
             return
-    if form is Form.PARQUET:
+    if form is Form.XML and construction is not None:
+        texts = _constructed(found, construction)
+    elif len(found) > 1:
+        raise JobError(
+            f"the parts of {name} have different columns: write them with --format xml, or one of them "
+            f"({part_name(str(name), 2)} is the second)"
+        )
+    elif form is Form.PARQUET:
         assert output is not None
-        _write_parquet(output, schema, _limited(tables, limit))
+        _write_parquet(output, found[0][0], _limited(found[0][1], limit))
+        return
     else:
-        _write_text(output, form.value, schema, _limited(tables, limit))
+        texts = _encoded(found[0], form)
+    _write_text(output, texts, limit)
 
 
 Found = tuple["pa.Schema", Iterator["pa.Table"]]
 
+Texts = list[tuple["Encoder", Iterator["pa.Table"]]]
 
-def _found(layout: Layout, catalog: Catalog, name: str) -> Found:
-    """A subscription's results, also when it was cancelled."""
+
+def _found(layout: Layout, catalog: Catalog, name: str) -> tuple[list[Found], Construction | None]:
+    """A subscription's results, also when it was cancelled, and what is made of them. Where a query has
+    several loops over streams, the results of each.
+    """
+    from anabranch.language.wxquery.recognise import is_wxquery
+
+    entry = catalog.subscription(name)
+    parts = [_part(layout, catalog, each) for each in (entry, *catalog.parts(entry))]
+    if not is_wxquery(entry.query):
+        return parts, None
+    from anabranch.cli.combine import combined
+    from anabranch.language.bind import compile_query
+
+    construction = compile_query(entry.query, catalog.streams()).construction
+    assert construction is not None
+    if len(parts) != sum(len(loop.prefixes) for loop in construction.loops):
+        return parts, None  # it is itself a part of a query
+    rest = iter(parts)
+    return [combined([next(rest) for _ in loop.prefixes], loop) for loop in construction.loops], construction
+
+
+def _part(layout: Layout, catalog: Catalog, entry: Entry) -> Found:
     from anabranch.catalog.deliveries import Deliveries
     from anabranch.families.registry import family as family_of
     from anabranch.families.results import rows_of
 
-    entry = catalog.subscription(name)
     family = family_of(entry.family)
     table_name, shown = family.shown(catalog.stream(entry.stream), entry.spec)
     table = family.table(table_name)
@@ -147,15 +181,29 @@ def _limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Recor
             return
 
 
-def _write_text(output: Path | None, form: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+def _encoded(found: Found, form: Form) -> Texts:
     from anabranch.cli.encode import ENCODERS
 
-    encoder = ENCODERS[form](schema)
+    schema, tables = found
+    return [(ENCODERS[form](schema), tables)]
+
+
+def _constructed(found: list[Found], construction: Construction) -> Texts:
+    from anabranch.cli.construct import Constructed
+
+    return [
+        (Constructed(schema, construction, place), tables) for place, (schema, tables) in enumerate(found)
+    ]
+
+
+def _write_text(output: Path | None, texts: Texts, limit: int | None) -> None:
     with _opened(output) as out:
-        out.write(encoder.begin())
-        for batch in batches:
-            out.write(encoder.rows(batch))
-        out.write(encoder.end())
+        for encoder, tables in texts:
+            out.write(encoder.begin())
+            for batch in _limited(tables, limit):
+                out.write(encoder.rows(batch))
+                limit = None if limit is None else limit - batch.num_rows
+            out.write(encoder.end())
 
 
 def _write_parquet(output: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:

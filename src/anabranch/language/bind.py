@@ -8,47 +8,43 @@ be true; those are refused with a QueryError that points into the text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anabranch.families.clusters.spec import Clusters
-from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Output, Select
+from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.families.moving.spec import Moving
 from anabranch.families.nearest.spec import Nearest
 from anabranch.language import syntax as s
+from anabranch.language.bind_filters import bind_aggregate, bind_select, possible
 from anabranch.language.bind_moving import bind_moving
 from anabranch.language.bind_points import bind_clusters, bind_detect, bind_nearest
 from anabranch.language.clauses import AGGREGATE, Clauses
-from anabranch.language.conditions import FALSE, condition
-from anabranch.language.errors import pointing_into, refuse, unknown
+from anabranch.language.conditions import condition
+from anabranch.language.errors import pointing_into, unknown
 from anabranch.language.parse import parse
-from anabranch.language.scopes import (
-    FUNCTIONS,
-    TYPE_WORDS,
-    ItemScope,
-    ResultScope,
-    default_name,
-    unknown_function,
-)
-from anabranch.language.windows import bind_window
-from anabranch.model.columns import ColumnType
-from anabranch.model.errors import QueryError
-from anabranch.model.stream import NUMBER, Stream
-from anabranch.predicates.normal import unsatisfiable_reason
+from anabranch.language.scopes import ItemScope
+from anabranch.language.wxquery.bind import bind_wxquery
+from anabranch.language.wxquery.construction import Construction
+from anabranch.language.wxquery.syntax import Query as WXQuery
+from anabranch.model.stream import Stream
 from anabranch.predicates.terms import TRUE, Term
 
 Spec = Select | Aggregate | Nearest | Clusters | Moving
 
-#: Columns that every result of an aggregate query has besides its aggregates.
-WINDOW_COLUMNS = ("window_start", "window_end", "items")
-
 
 @dataclass(frozen=True)
 class Bound:
-    """A query ready for the optimizer. `family` is filters, nearest, clusters or moving."""
+    """A query ready for the optimizer. `family` is filters, nearest, clusters or moving.
+
+    `construction` is what a WXQuery makes of its results on delivery; SQL makes nothing of them. A WXQuery
+    over several streams has a part for each: this is the first, `parts` are the others.
+    """
 
     stream: str
     family: str
     spec: Spec
+    construction: Construction | None = None
+    parts: tuple[Bound, ...] = ()
 
 
 def compile_query(text: str, streams: Mapping[str, Stream]) -> Bound:
@@ -56,14 +52,23 @@ def compile_query(text: str, streams: Mapping[str, Stream]) -> Bound:
     return bind(parse(text), streams)
 
 
-def bind(tree: s.Query, streams: Mapping[str, Stream]) -> Bound:
+def bind(tree: s.Query | WXQuery, streams: Mapping[str, Stream]) -> Bound:
     with pointing_into(tree.text):
-        name = tree.stream
-        stream = streams.get(name.text)
-        if stream is None:
-            raise unknown("stream", name.text, streams, name.place)
-        family, spec = _bind_kind(tree, ItemScope(tree.text, stream))
-        return Bound(name.text, family, spec)
+        for name in tree.streams:
+            if name.text not in streams:
+                raise unknown("stream", name.text, streams, name.place)
+        if isinstance(tree, WXQuery):
+            return _bind_wxquery(tree, streams)
+        family, spec = _bind_kind(tree, ItemScope(tree.text, streams[tree.stream.text]))
+        return Bound(tree.stream.text, family, spec)
+
+
+def _bind_wxquery(tree: WXQuery, streams: Mapping[str, Stream]) -> Bound:
+    specs, construction = bind_wxquery(tree, streams)
+    first, *others = (
+        Bound(name.text, "filters", spec) for name, spec in zip(tree.streams, specs, strict=True)
+    )
+    return replace(first, construction=construction, parts=tuple(others))
 
 
 def _bind_kind(tree: s.Query, scope: ItemScope) -> tuple[str, Spec]:
@@ -71,9 +76,9 @@ def _bind_kind(tree: s.Query, scope: ItemScope) -> tuple[str, Spec]:
     where = _where(clauses, scope)
     match head:
         case s.Chosen() if clauses.kind == AGGREGATE:
-            return "filters", _aggregate(head, clauses, scope, where)
+            return "filters", bind_aggregate(head, clauses, scope, where)
         case s.Chosen():
-            return "filters", _select(head, scope, where)
+            return "filters", bind_select(head, scope, where)
         case s.NearestItems():
             return "nearest", bind_nearest(head, clauses, scope, where)
         case s.ClustersWithin():
@@ -85,108 +90,6 @@ def _bind_kind(tree: s.Query, scope: ItemScope) -> tuple[str, Spec]:
 
 def _where(clauses: Clauses, scope: ItemScope) -> Term:
     where = clauses.get(s.Where)
-    return TRUE if where is None else _possible(condition(where.condition, scope), scope.stream, where)
-
-
-def _possible(term: Term, stream: Stream, clause: s.Where | s.Having) -> Term:
-    """The condition, unless no item can ever satisfy it."""
-    if term == TRUE:
-        return term
-    if term == FALSE:
-        raise refuse("this can never be true", clause.place)
-    try:
-        reason = unsatisfiable_reason(term, stream)
-    except QueryError as error:  # too many alternatives; it does not know the place
-        raise refuse(error.message, clause.place) from None
-    if reason is not None:
-        raise refuse(f"this can never be true: {reason}", clause.place)
-    return term
-
-
-# --- select ---
-
-
-def _select(head: s.Chosen, scope: ItemScope, where: Term) -> Select:
-    if not head.items:
-        return Select(tuple(Output(column.name, column.name) for column in scope.stream.columns), where)
-    outputs = [_output(item, scope) for item in head.items]
-    _check_names([output.name for output in outputs], head)
-    return Select(tuple(outputs), where)
-
-
-def _output(item: s.Item, scope: ItemScope) -> Output:
-    assert isinstance(item.value, s.Name)
-    column = scope.column(item.value).name
-    return Output(column, item.alias.text if item.alias else column)
-
-
-def _check_names(names: list[str], head: s.Chosen, taken: tuple[str, ...] = ()) -> None:
-    seen = set(taken)
-    for name, item in zip(names, head.items, strict=True):
-        if name.startswith(NUMBER):
-            raise refuse(
-                f"a result column cannot be called '{name}'; names must not begin with {NUMBER}", item.place
-            )
-        if name in taken:
-            raise refuse(
-                f"the results have a column '{name}' already; give this one another name with AS", item.place
-            )
-        if name in seen:
-            raise refuse(f"two result columns are called '{name}'; rename one with AS", item.place)
-        seen.add(name)
-
-
-# --- aggregate ---
-
-
-def _aggregate(head: s.Chosen, clauses: Clauses, scope: ItemScope, where: Term) -> Aggregate:
-    bound = [_aggregation(item, scope) for item in head.items]
-    aggregations, types = tuple(a for a, _ in bound), tuple(type_ for _, type_ in bound)
-    _check_names([aggregation.name for aggregation in aggregations], head, WINDOW_COLUMNS)
-    clause = clauses.need(s.WindowClause, head, "WINDOW ROWS 20 STEP 10")
-    window = bind_window(clause, clauses.get(s.AtEndClause), scope.stream, scope.text)
-    having = _having(clauses, ResultScope(scope.text, aggregations, types, scope.stream))
-    return Aggregate(aggregations, window, where, having)
-
-
-def _having(clauses: Clauses, scope: ResultScope) -> Term:
-    having = clauses.get(s.Having)
-    if having is None:
+    if where is None:
         return TRUE
-    return _possible(condition(having.condition, scope), scope.pseudo_stream(), having)
-
-
-def _aggregation(item: s.Item, scope: ItemScope) -> tuple[Aggregation, ColumnType]:
-    """An aggregate and the type of its results."""
-    call = item.value
-    if isinstance(call, s.Name):
-        scope.column(call)
-        raise refuse(
-            f"{call.text} is a column among aggregates; select either, or write for example max({call.text})",
-            item.place,
-        )
-    if call.function not in FUNCTIONS:
-        raise unknown_function(call)
-    function = Function(call.function)
-    column = None if call.argument is None else scope.column(call.argument).name
-    type_ = _result_type(function, None if column is None else scope.stream.type_of(column), call)
-    name = item.alias.text if item.alias else default_name(function, column)
-    return Aggregation(function, column, name), type_
-
-
-def _result_type(function: Function, column: ColumnType | None, call: s.Call) -> ColumnType:
-    if function is Function.COUNT:
-        return ColumnType.INT
-    if column is None or call.argument is None:
-        raise refuse(
-            f"{function}(*) has no meaning; only count takes *, the others a column: {function}(price)",
-            call.place,
-        )
-    allowed = column.is_number or (
-        column is ColumnType.TIMESTAMP and function in (Function.MIN, Function.MAX)
-    )
-    if not allowed:
-        takes = "numbers and timestamps" if function in (Function.MIN, Function.MAX) else "numbers"
-        words = f"{call.argument.text} is {TYPE_WORDS[column]}"
-        raise refuse(f"{words}; {function} takes {takes}, count takes any column", call.place)
-    return ColumnType.FLOAT if function is Function.AVG else column
+    return possible(condition(where.condition, scope), scope.stream, where.place)

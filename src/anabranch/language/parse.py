@@ -1,12 +1,12 @@
 """Text in, syntax tree out.
 
-Comes in: what somebody typed. Goes out: a `Query` whose nodes know their places, or a QueryError that points
-at the first thing that could not be read. Never: a look at a stream; a text always gives the same tree.
+Comes in: what somebody typed, in SQL or WXQuery. Goes out: a `Query` whose nodes know their places, or a
+QueryError that points at the first thing that could not be read. Never: a look at a stream; a text always
+gives the same tree.
 """
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import cast
 
@@ -17,24 +17,18 @@ from anabranch.language.builder import Builder, Parts
 from anabranch.language.errors import pointing_into, refuse
 from anabranch.language.syntax import Query
 from anabranch.language.syntax_errors import explain
+from anabranch.language.wxquery.parse import parse_wxquery
+from anabranch.language.wxquery.recognise import is_wxquery
+from anabranch.language.wxquery.syntax import Query as WXQuery
 
 MAX_BYTES = 64 * 1024
 
-_WXQUERY = re.compile(r"\s*(?:--[^\n]*\n\s*)*(<|for\b)", re.IGNORECASE)
 
-
-def parse(text: str) -> Query:
-    """The syntax tree of a query."""
+def parse(text: str) -> Query | WXQuery:
+    """The syntax tree of a query in one of the two languages."""
     with pointing_into(text):
         _check(text)
-        wxquery = _WXQUERY.match(text)
-        if wxquery is not None:
-            # The one place where the languages part: a later issue calls the WXQuery parser here.
-            raise refuse(
-                "WXQuery is not available yet; write SQL, for example SELECT * FROM photons WHERE en > 1.3",
-                (wxquery.start(1), len(wxquery[1])),
-            )
-        return _parse_sql(text)
+        return parse_wxquery(text) if is_wxquery(text) else _parse_sql(text)
 
 
 def _check(text: str) -> None:

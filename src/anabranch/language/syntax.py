@@ -387,3 +387,7 @@ class Query:
     head: Head
     stream: Name
     clauses: tuple[Clause, ...]
+
+    @property
+    def streams(self) -> tuple[Name, ...]:
+        return (self.stream,)

@@ -39,7 +39,7 @@ def unparse(spec: Spec, stream: Stream) -> str:
             return _nearest(spec, stream)
         case Clusters():
             emit = "" if spec.emit is Emit.MEMBERS else f" EMIT {spec.emit.value.upper()}"
-            head = f"SELECT CLUSTERS WITHIN {_number(spec.range)} MIN {spec.count} BY ({_names(spec.by)})"
+            head = f"SELECT CLUSTERS WITHIN {number_text(spec.range)} MIN {spec.count} BY ({_names(spec.by)})"
             return f"{head} {_from(stream, spec.condition)} {_window(spec.window, stream)}{emit}"
         case Moving():
             return _moving(spec, stream)
@@ -55,22 +55,22 @@ def _aggregate(spec: Aggregate, stream: Stream) -> str:
     text = f"SELECT {', '.join(calls)} {_from(stream, spec.condition)} {_window(spec.window, stream)}"
     if spec.having == TRUE:
         return text
-    stamps = {a.name for a in spec.aggregations if _gives_timestamp(a.function.value, a.column, stream)}
+    stamps = {a.name for a in spec.aggregations if gives_timestamp(a.function.value, a.column, stream)}
     return f"{text} HAVING {_Terms(stamps, written).text(spec.having)}"
 
 
-def _gives_timestamp(function: str, column: str | None, stream: Stream) -> bool:
+def gives_timestamp(function: str, column: str | None, stream: Stream) -> bool:
     return (
         function in ("min", "max") and column is not None and stream.type_of(column) is ColumnType.TIMESTAMP
     )
 
 
 def _nearest(spec: Nearest, stream: Stream) -> str:
-    point = ", ".join(map(_number, spec.point))
+    point = ", ".join(map(number_text, spec.point))
     using = "" if spec.method == METHODS[0] else f" USING {spec.method}"
-    sigma = "" if spec.sigma is None else f"({_number(spec.sigma)})"
+    sigma = "" if spec.sigma is None else f"({number_text(spec.sigma)})"
     head = f"SELECT NEAREST {spec.k} TO ({point}) BY ({_names(spec.by)})"
-    window = f"WINDOW {spec.window.unit.upper()} {_length(spec.window.size, spec.window, stream)}"
+    window = f"WINDOW {spec.window.unit.upper()} {length_text(spec.window.size, spec.window, stream)}"
     return f"{head} {_from(stream, spec.condition)} {window}{using}{sigma}"
 
 
@@ -78,16 +78,16 @@ def _moving(spec: Moving, stream: Stream) -> str:
     focal = (
         f"OBJECT {_string(spec.focal)}"
         if isinstance(spec.focal, str)
-        else f"({', '.join(map(_number, spec.focal))})"
+        else f"({', '.join(map(number_text, spec.focal))})"
     )
     what = {None: "OBJECTS", "count": "count(*)"}.get(spec.value, spec.value)
     match spec.shape:
         case KNearest(k=k):
             head = f"NEAREST {k} OBJECTS TO {focal}"
         case Circle(radius=radius):
-            head = f"{what} WITHIN {_number(radius)} OF {focal}"
+            head = f"{what} WITHIN {number_text(radius)} OF {focal}"
         case Box(width=width, height=height):
-            head = f"{what} IN BOX {_number(width)} BY {_number(height)} AROUND {focal}"
+            head = f"{what} IN BOX {number_text(width)} BY {number_text(height)} AROUND {focal}"
     issuer = "" if spec.issuer is None else f" FOR OBJECT {_string(spec.issuer)}"
     return f"SELECT {head} {_from(stream, spec.condition)}{issuer}"
 
@@ -101,15 +101,15 @@ def _from(stream: Stream, condition: Term) -> str:
 
 
 def _window(window: Window, stream: Stream) -> str:
-    text = f"WINDOW {window.unit.upper()} {_length(window.size, window, stream)}"
+    text = f"WINDOW {window.unit.upper()} {length_text(window.size, window, stream)}"
     if window.step != window.size:
-        text += f" STEP {_length(window.step, window, stream)}"
+        text += f" STEP {length_text(window.step, window, stream)}"
     return text if window.at_end is None else f"{text} AT END {window.at_end.value}"
 
 
-def _length(length: int | float, window: Window, stream: Stream) -> str:
+def length_text(length: int | float, window: Window, stream: Stream) -> str:
     in_seconds = not window.by_rows and stream.time_type is ColumnType.TIMESTAMP
-    return _seconds(int(length)) if in_seconds else _number(length)
+    return seconds_text(int(length)) if in_seconds else number_text(length)
 
 
 class _Terms:
@@ -143,15 +143,14 @@ class _Terms:
             return "TRUE" if value else "FALSE"
         if isinstance(value, str):
             return _string(value)
-        return _timestamp(int(value)) if column in self.stamps else _number(value)
+        return _timestamp(int(value)) if column in self.stamps else number_text(value)
 
     def offset(self, column: str, offset: int | float) -> str:
         if not offset:
             return ""
         size = abs(offset)
-        return (
-            f" {'-' if offset < 0 else '+'} {_seconds(int(size)) if column in self.stamps else _number(size)}"
-        )
+        number = seconds_text(int(size)) if column in self.stamps else number_text(size)
+        return f" {'-' if offset < 0 else '+'} {number}"
 
 
 def _timestamp(stamp_us: int) -> str:
@@ -159,15 +158,15 @@ def _timestamp(stamp_us: int) -> str:
     if text is not None:
         return f"TIMESTAMP '{text}'"
     sign = "-" if stamp_us < 0 else "+"
-    return f"TIMESTAMP '1970-01-01 00:00:00' {sign} {_seconds(abs(stamp_us))}"
+    return f"TIMESTAMP '1970-01-01 00:00:00' {sign} {seconds_text(abs(stamp_us))}"
 
 
-def _seconds(length_us: int) -> str:
+def seconds_text(length_us: int) -> str:
     whole, rest = divmod(length_us, MICROSECONDS)
     return str(whole) if not rest else format(Decimal(length_us) / MICROSECONDS, "f")
 
 
-def _number(value: int | float) -> str:
+def number_text(value: int | float) -> str:
     return repr(value + 0)  # the two zeros are one number
 
 

@@ -22,9 +22,14 @@ def bind_window(clause: s.WindowClause, at_end: s.AtEndClause | None, stream: St
             f"RANGE needs a time and stream {stream.name} declares none; declare time, or use WINDOW ROWS",
             clause.place,
         )
-    measure = _rows if clause.unit == "rows" else _range
-    size = measure(clause.size, stream, text, f"{clause.unit.upper()} of a window")
-    step = size if clause.step is None else measure(clause.step, stream, text, "STEP of a window")
+
+    def measure(length: s.Length, what: str) -> Time:
+        if clause.unit == "rows":
+            return rows_length(length, text, what)
+        return range_length(length, stream, text, what)
+
+    size = measure(clause.size, f"{clause.unit.upper()} of a window")
+    step = size if clause.step is None else measure(clause.step, "STEP of a window")
     return Window(clause.unit, size, step, bind_at_end(at_end))
 
 
@@ -32,7 +37,7 @@ def bind_at_end(clause: s.AtEndClause | None) -> AtEnd | None:
     return None if clause is None else AtEnd(choice(clause.word, tuple(AtEnd), "AT END"))
 
 
-def _rows(length: s.Length, _stream: Stream, text: str, what: str) -> Time:
+def rows_length(length: s.Length, text: str, what: str) -> Time:
     if length.unit is not None:
         raise refuse(
             f"ROWS counts items and takes no unit; for a length of time write RANGE .. {length.unit}",
@@ -41,7 +46,7 @@ def _rows(length: s.Length, _stream: Stream, text: str, what: str) -> Time:
     return whole(length.value, text, what)
 
 
-def _range(length: s.Length, stream: Stream, text: str, what: str) -> Time:
+def range_length(length: s.Length, stream: Stream, text: str, what: str) -> Time:
     value = exact(length.value, text)
     if value <= 0:
         raise refuse(f"{what} must be greater than 0; this is {value}", length.place)

@@ -29,6 +29,7 @@ class Source:
     """Where a stream comes from. `options` are those of Spark's reader of that format, plus
 
     - files: `path`, absolute or a URL, with or without wildcards;
+    - xml: `dtd`, a file that says which element is an item and which elements are in it;
     - kafka: `bootstrap` and `topic`;
     - generator: `name`, and whatever that generator takes.
 

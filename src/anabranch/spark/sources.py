@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from anabranch.catalog.dtd import Dtd, Elements, read_dtd
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import Source, StreamDeclaration
@@ -113,14 +114,15 @@ def _cast(source: SparkColumn, kind: ColumnType) -> SparkColumn:
 
 def _options(source: Source) -> dict[str, str]:
     """Options for Spark's reader; ours are taken out, and malformed rows are kept for the dead letters."""
-    options = {key: _text(value) for key, value in source.options.items() if key not in ("path", "schema")}
+    ours = ("path", "schema", "dtd", "row")
+    options = {key: _text(value) for key, value in source.options.items() if key not in ours}
     if source.format in TEXTS:
         options.setdefault("mode", "PERMISSIVE")
         options["columnNameOfCorruptRecord"] = _CORRUPT_RECORD
     if source.format == "csv":
         options.setdefault("header", "true")
     if source.format == "xml":
-        options.setdefault("rowTag", str(source.options.get("row", "item")))
+        options.setdefault("rowTag", _dtd(source).item if "dtd" in source.options else _row(source) or "item")
     return options
 
 
@@ -151,11 +153,42 @@ def _schema(spark: SparkSession, declaration: StreamDeclaration) -> T.StructType
                 'such as schema = "t double, x double"'
             )
         options = _options(source) | ({"inferSchema": "true"} if source.format == "csv" else {})
-        return spark.read.format(source.format).options(**options).load(source.path).schema
+        found = spark.read.format(source.format).options(**options).load(source.path).schema
+        return _declared(_dtd(source).elements, found) if "dtd" in source.options else found
     except AnalysisException as error:
         raise JobError(f"stream {declaration.name}: {_first_line(error)}") from error
     except PySparkException as error:
         raise JobError(f"stream {declaration.name}: cannot read its schema: {_first_line(error)}") from error
+
+
+def _row(source: Source) -> str | None:
+    """The element that is an item, where the source says it."""
+    row = source.options.get("rowTag", source.options.get("row"))
+    return None if row is None else str(row)
+
+
+def _dtd(source: Source) -> Dtd:
+    path = str(source.options["dtd"])
+    try:
+        with open(path, encoding="utf-8") as file:
+            return read_dtd(file.read(), os.path.basename(path), _row(source))
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobError(f"the DTD {path} cannot be read: {error}") from None
+
+
+def _declared(elements: Elements, found: T.DataType | None) -> T.StructType:
+    """The elements of a DTD with the types that the data show; text where they show none."""
+    made = []
+    types = {field.name: field.dataType for field in found.fields} if isinstance(found, T.StructType) else {}
+    for name, inner in elements.items():
+        seen = types.get(name)
+        kind: T.DataType = T.StringType()
+        if inner:
+            kind = _declared(inner, seen)
+        elif seen is not None and column_type(seen) is not None:
+            kind = seen
+        made.append(T.StructField(name, kind))
+    return T.StructType(made)
 
 
 def _ddl(text: str) -> T.StructType:

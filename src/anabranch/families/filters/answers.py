@@ -98,16 +98,21 @@ class Answers:
             self._next_having += 1
         return self._havings[key]
 
-    def at_end(self, shapes: Shapes) -> None:
-        """The stream has ended: which of the windows that are not full a query still gets.
+    def at_end(self, shapes: Shapes, passed: Array) -> None:
+        """The stream has ended: which of the windows that are not full a query still gets. `passed` is how
+        many items each derived stream has had.
 
         docs/decisions/windows-at-the-end.md
         """
         live = self.queries.live
         live = live[self.queries["high"][live] == NEVER]  # those that were not cancelled
         rule, low = self.queries["at_end"][live], self.queries["low"][live]
-        open_ = shapes.next[self.queries["shape"][live]]
-        high = np.where(rule == _AT_END[AtEnd.CUT], open_, np.maximum(low, open_) + 1)
+        shape = self.queries["shape"][live]
+        open_ = shapes.next[shape]
+        end_of_full = shapes.base[shape] + (open_ - 1) * shapes.step[shape] + shapes.size[shape]
+        all_given = (shapes.axis[shape] == ROW) & (open_ > 0) & (end_of_full == passed[shapes.stream[shape]])
+        gathered = np.where(all_given, open_, np.maximum(low, open_) + 1)
+        high = np.where(rule == _AT_END[AtEnd.CUT], open_, gathered)
         self.queries["high"][live] = np.where(rule == _AT_END[AtEnd.RUN], NEVER, high)
 
     def rows(self, composed: windows.Composed, shapes: Shapes, layouts: Layouts) -> pa.RecordBatch | None:

@@ -157,7 +157,7 @@ class Composer:
         composed = self.held.composed(self.last, self.ended)
         shapes = self.derived.shape_arrays()
         if self.ended:
-            self.answers.at_end(shapes)
+            self.answers.at_end(shapes, self.derived.streams["passed"])
         if not len(composed.k):
             return None
         return self.answers.rows(composed, shapes, self.derived.book.arrays)

@@ -1,0 +1,134 @@
+"""Gives select and aggregate queries their meaning, with the parts that both languages use.
+
+Comes in: the head and the clauses of a query, and the scope of its names. Goes out: a Select or an Aggregate.
+Never: a spec that can never have a result.
+"""
+
+from __future__ import annotations
+
+from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Output, Select
+from anabranch.language import syntax as s
+from anabranch.language.clauses import Clauses
+from anabranch.language.conditions import FALSE, condition
+from anabranch.language.errors import refuse
+from anabranch.language.scopes import (
+    FUNCTIONS,
+    TYPE_WORDS,
+    ItemScope,
+    ResultScope,
+    default_name,
+    unknown_function,
+)
+from anabranch.language.windows import bind_window
+from anabranch.model.columns import ColumnType
+from anabranch.model.errors import QueryError
+from anabranch.model.stream import NUMBER, Stream
+from anabranch.predicates.normal import unsatisfiable_reason
+from anabranch.predicates.terms import TRUE, Term
+
+#: Columns that every result of an aggregate query has besides its aggregates.
+WINDOW_COLUMNS = ("window_start", "window_end", "items")
+
+
+def possible(term: Term, stream: Stream, place: s.Place) -> Term:
+    """The condition, unless no item can ever satisfy it."""
+    if term == TRUE:
+        return term
+    if term == FALSE:
+        raise refuse("this can never be true", place)
+    try:
+        reason = unsatisfiable_reason(term, stream)
+    except QueryError as error:  # too many alternatives; it does not know the place
+        raise refuse(error.message, place) from None
+    if reason is not None:
+        raise refuse(f"this can never be true: {reason}", place)
+    return term
+
+
+# --- select ---
+
+
+def bind_select(head: s.Chosen, scope: ItemScope, where: Term) -> Select:
+    if not head.items:
+        return Select(tuple(Output(column.name, column.name) for column in scope.stream.columns), where)
+    outputs = [_output(item, scope) for item in head.items]
+    _check_names([output.name for output in outputs], head)
+    return Select(tuple(outputs), where)
+
+
+def _output(item: s.Item, scope: ItemScope) -> Output:
+    assert isinstance(item.value, s.Name)
+    column = scope.column(item.value).name
+    return Output(column, item.alias.text if item.alias else column)
+
+
+def _check_names(names: list[str], head: s.Chosen, taken: tuple[str, ...] = ()) -> None:
+    seen = set(taken)
+    for name, item in zip(names, head.items, strict=True):
+        if name.startswith(NUMBER):
+            raise refuse(
+                f"a result column cannot be called '{name}'; names must not begin with {NUMBER}", item.place
+            )
+        if name in taken:
+            raise refuse(
+                f"the results have a column '{name}' already; give this one another name with AS", item.place
+            )
+        if name in seen:
+            raise refuse(f"two result columns are called '{name}'; rename one with AS", item.place)
+        seen.add(name)
+
+
+# --- aggregate ---
+
+
+def bind_aggregate(head: s.Chosen, clauses: Clauses, scope: ItemScope, where: Term) -> Aggregate:
+    bound = [bind_aggregation(item, scope) for item in head.items]
+    aggregations, types = tuple(a for a, _ in bound), tuple(type_ for _, type_ in bound)
+    _check_names([aggregation.name for aggregation in aggregations], head, WINDOW_COLUMNS)
+    clause = clauses.need(s.WindowClause, head, "WINDOW ROWS 20 STEP 10")
+    window = bind_window(clause, clauses.get(s.AtEndClause), scope.stream, scope.text)
+    having = _having(clauses, ResultScope(scope.text, aggregations, types, scope.stream))
+    return Aggregate(aggregations, window, where, having)
+
+
+def _having(clauses: Clauses, scope: ResultScope) -> Term:
+    having = clauses.get(s.Having)
+    if having is None:
+        return TRUE
+    return possible(condition(having.condition, scope), scope.pseudo_stream(), having.place)
+
+
+def bind_aggregation(item: s.Item, scope: ItemScope) -> tuple[Aggregation, ColumnType]:
+    """An aggregate and the type of its results."""
+    call = item.value
+    if isinstance(call, s.Name):
+        scope.column(call)
+        raise refuse(
+            f"{call.text} is a column among aggregates; select either, or write for example max({call.text})",
+            item.place,
+        )
+    if call.function not in FUNCTIONS:
+        raise unknown_function(call)
+    function = Function(call.function)
+    column = None if call.argument is None else scope.column(call.argument).name
+    type_ = _result_type(function, None if column is None else scope.stream.type_of(column), call)
+    name = item.alias.text if item.alias else default_name(function, column)
+    return Aggregation(function, column, name), type_
+
+
+def _result_type(function: Function, column: ColumnType | None, call: s.Call) -> ColumnType:
+    if function is Function.COUNT:
+        return ColumnType.INT
+    if column is None or call.argument is None:
+        raise refuse(
+            f"{function}(*) has no meaning; only count takes *, the others a column: {function}(price)",
+            call.place,
+        )
+    allowed = column.is_number or (
+        column is ColumnType.TIMESTAMP and function in (Function.MIN, Function.MAX)
+    )
+    if not allowed:
+        takes = "numbers and timestamps" if function in (Function.MIN, Function.MAX) else "numbers"
+        words = f"{call.argument.text} is {TYPE_WORDS[column]}"
+        raise refuse(f"{words}; {function} takes {takes}, count takes any column", call.place)
+    return ColumnType.FLOAT if function is Function.AVG else column
