@@ -139,8 +139,10 @@ def test_the_number_of_alternatives_is_limited() -> None:
     assert len(normal_form(And(ors), STREAM).conjunctions) < 50  # most of the 2**40 imply each other
     many = Or(tuple(Constant("a", Op.EQ, i) for i in range(LIMIT)))
     assert len(normal_form(many, STREAM).conjunctions) == LIMIT
-    with pytest.raises(QueryError, match="unfolds into 257 alternatives"):
+    with pytest.raises(QueryError, match=f"unfolds into {LIMIT + 1} alternatives"):
         normal_form(Or((many, Constant("a", Op.EQ, -1))), STREAM)
+    with pytest.raises(QueryError, match=f"unfolds into {LIMIT**2} alternatives"):  # before they are made
+        normal_form(And((many, Or(tuple(Constant("b", Op.EQ, i) for i in range(LIMIT))))), STREAM)
 
 
 @pytest.mark.parametrize(

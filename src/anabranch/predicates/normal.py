@@ -16,6 +16,7 @@ import math
 import sys
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import chain
 
 from anabranch.model.columns import ColumnType
 from anabranch.model.errors import QueryError
@@ -41,7 +42,9 @@ from anabranch.predicates.text import inner_text, term_text
 from anabranch.predicates.tighten import Draft, tighten
 
 #: More alternatives than this, after unfolding, and a query is refused.
-LIMIT = 256
+LIMIT = 1024
+#: So many are tried where one OR meets another, most of which may exclude each other.
+MOST_PAIRS = 8 * LIMIT
 
 
 def normal_form(term: Term, stream: Stream) -> Normal:
@@ -108,6 +111,8 @@ def _one_of(parts: Iterable[list[Draft]]) -> list[Draft]:
 def _all_of(parts: Iterable[list[Draft]]) -> list[Draft]:
     drafts = [Draft()]
     for part in parts:
+        if len(drafts) * len(part) > MOST_PAIRS:
+            raise _too_many(len(drafts) * len(part))
         pairs = (left.joined(right) for left in drafts for right in part)
         drafts = _within_limit([draft for draft in pairs if draft is not None])
     return drafts
@@ -123,21 +128,48 @@ def _within_limit(drafts: list[Draft]) -> list[Draft]:
             kept[conjunction] = draft
     left = [kept[conjunction] for conjunction in _without_implied(kept)]
     if len(left) > LIMIT:
-        raise QueryError(
-            f"the condition unfolds into {len(left)} alternatives and {LIMIT} are possible; "
-            "use fewer ORs inside ANDs, or split the query"
-        )
+        raise _too_many(len(left))
     return left
 
 
+def _too_many(alternatives: int) -> QueryError:
+    return QueryError(
+        f"the condition unfolds into {alternatives} alternatives and {LIMIT} are possible; "
+        "use fewer ORs inside ANDs, or split the query"
+    )
+
+
 def _without_implied(conjunctions: Iterable[Conjunction]) -> list[Conjunction]:
-    """Those that imply none of the others; of equal ones the first in order."""
-    kept: list[Conjunction] = []
+    """Those that imply none of the others; of equal ones the first in order.
+
+    Long lists are mostly of the kind `n = 1 OR n = 2 OR ...`. Whoever implies one that fixes a column fixes
+    it to the same value, so those are looked up by what they fix instead of compared with all.
+    """
+    kept: dict[Conjunction, None] = {}
+    loose: dict[Conjunction, None] = {}  # those that fix nothing
+    fixing: dict[_Fixed, dict[Conjunction, None]] = {}
     for candidate in sorted(conjunctions):
-        if not any(conjunction_implies(candidate, other) for other in kept):
-            kept = [other for other in kept if not conjunction_implies(other, candidate)]
-            kept.append(candidate)
-    return kept
+        fixed = _fixed(candidate)
+        wider = chain(loose, *(fixing.get(place, ()) for place in fixed))
+        if any(conjunction_implies(candidate, other) for other in wider):
+            continue
+        narrower = fixing.get(fixed[0], {}) if fixed else kept
+        for other in [other for other in narrower if conjunction_implies(other, candidate)]:
+            del kept[other]
+            for home in (loose, *(fixing[place] for place in _fixed(other))):
+                home.pop(other, None)
+        kept[candidate] = None
+        for home in [fixing.setdefault(place, {}) for place in fixed] or [loose]:
+            home[candidate] = None
+    return list(kept)
+
+
+#: A column and the one value that it can have.
+_Fixed = tuple[str, Position]
+
+
+def _fixed(conjunction: Conjunction) -> list[_Fixed]:
+    return [(bound.column, bound.low) for bound in conjunction.bounds if bound.low == bound.high]
 
 
 def _type_of(column: str, stream: Stream) -> ColumnType:
