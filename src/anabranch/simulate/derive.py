@@ -32,17 +32,29 @@ def derive(
     registry: Registry = NO_OPERATORS,
 ) -> pa.RecordBatch:
     """The rows of `narrow` from those of `wide`."""
+    return derive_counted(narrow, wide, rows, clock, registry)[0]
+
+
+def derive_counted(
+    narrow: Properties,
+    wide: Properties,
+    rows: pa.RecordBatch,
+    clock: Clock,
+    registry: Registry = NO_OPERATORS,
+) -> tuple[pa.RecordBatch, int]:
+    """The rows, and how many passed the selection, before any window."""
     if narrow == wide:
-        return rows
+        return rows, rows.num_rows
     if wide.aggregated is not None:
         assert narrow.aggregated is not None, "items cannot be made from aggregates"
         made = from_windows(wide.aggregated.window, narrow.aggregated, rows, clock)
-        return _having(narrow.aggregated.having, made)
+        return _having(narrow.aggregated.having, made), 0
     rows = registry.apply(narrow.operators - wide.operators, rows)
     rows = _selected(residual(narrow.selection, wide.selection), rows)
     if narrow.aggregated is None:
-        return rows.select(sorted(narrow.columns))
-    return _having(narrow.aggregated.having, from_items(narrow.aggregated, rows, narrow.time, clock))
+        return rows.select(sorted(narrow.columns)), rows.num_rows
+    made = from_items(narrow.aggregated, rows, narrow.time, clock)
+    return _having(narrow.aggregated.having, made), rows.num_rows
 
 
 def _selected(condition: Normal, rows: pa.RecordBatch) -> pa.RecordBatch:
