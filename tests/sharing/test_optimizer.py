@@ -15,7 +15,7 @@ from anabranch.model.errors import QueryError
 from anabranch.predicates.terms import And, Constant, Op
 from anabranch.sharing.cost import CostModel
 from anabranch.sharing.index import Index
-from anabranch.sharing.installed import uses
+from anabranch.sharing.installed import Added
 from anabranch.sharing.network import Link, Network, Site, pair
 from anabranch.sharing.optimizer import Optimizer, Strategy
 from anabranch.sharing.plan import Rejected, Step
@@ -145,8 +145,7 @@ def test_who_reads_a_widened_stream_notices_nothing(
 
 def _check(planner: Optimizer, wanted: dict[str, tuple[Spec, str]], rows: pa.RecordBatch) -> None:
     installed = planner.installed
-    loads = dict.fromkeys(SITES, 0.0)
-    traffic = dict.fromkeys(installed.network.links, 0.0)
+    added = Added(installed.network, installed.model)
     for node in installed.nodes.values():
         if node.parent is None:
             continue
@@ -156,20 +155,14 @@ def _check(planner: Optimizer, wanted: dict[str, tuple[Spec, str]], rows: pa.Rec
         ends = {installed.nodes[child].path[0] for child in node.children}
         assert node.subscribers or node.path[-1] in ends, "nobody needs it so far"
         model = installed.model
-        more = uses(
-            installed.network,
-            model,
+        added.charge(
             node.path,
             model.work(node.properties, parent.properties),
             model.frequency(node.properties),
             model.traffic(node.properties),
         )
-        for site, load in more[0].items():
-            loads[site] += load
-        for pair_, amount in more[1].items():
-            traffic[pair_] += amount
-    assert loads == pytest.approx(installed.loads)
-    assert traffic == pytest.approx(installed.traffic)
+    assert dict.fromkeys(SITES, 0.0) | added.loads == pytest.approx(installed.loads)
+    assert dict.fromkeys(installed.network.links, 0.0) | added.traffic == pytest.approx(installed.traffic)
     assert installed.reads.keys() == wanted.keys()
     done = execute(installed, {"drawn": Photons(STREAM, rows, (0, 0))}, 1.0)
     for name, (spec, site) in wanted.items():

@@ -58,7 +58,11 @@ def residual(narrow: Normal, wide: Normal) -> Normal:
         return EVERYTHING
     if len(narrow.conjunctions) != 1 or len(wide.conjunctions) != 1:
         return narrow
-    open_parts = sorted(parts_of(narrow.conjunctions[0]) - parts_of(wide.conjunctions[0]))
+    inner, outer = narrow.conjunctions[0], wide.conjunctions[0]
+    if inner.is_box and outer.is_box:  # every bound is a part
+        settled = set(outer.bounds)
+        return Normal((Conjunction(tuple(bound for bound in inner.bounds if bound not in settled)),))
+    open_parts = sorted(parts_of(inner) - parts_of(outer))
     return Normal(
         (
             Conjunction(

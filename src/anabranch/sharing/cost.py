@@ -15,8 +15,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from anabranch.predicates.conjunction import EVERYTHING
-from anabranch.sharing.conditions import residual
 from anabranch.sharing.properties import Properties
 from anabranch.sharing.statistics import Statistics
 
@@ -35,6 +33,15 @@ class Loads:
     combine: float = 4e-6  # a result of a finer window added to coarser ones
     operate: float = 10e-6  # an item given to an operator of a user
     forward: float = 2e-6  # an item sent, and again where it is received
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Of a stream, a second: items that satisfy its selection, items that it carries, bytes."""
+
+    selected: float
+    frequency: float
+    traffic: float
 
 
 class CostModel:
@@ -77,6 +84,10 @@ class CostModel:
         """Bytes a second."""
         return self.size(stream) * self.frequency(stream)
 
+    def flow(self, stream: Properties) -> Flow:
+        frequency = self.frequency(stream)
+        return Flow(self.selected(stream), frequency, self.size(stream) * frequency)
+
     def work(self, narrow: Properties, wide: Properties) -> float:
         """CPU seconds a second to make one stream from another, on the reference machine."""
         return self.work_of(narrow, wide, self.frequency(wide), self.selected(narrow))
@@ -91,7 +102,7 @@ class CostModel:
             same = wide.aggregated.window == narrow.aggregated.window
             return came * (loads.project if same else loads.combine)
         total = came * loads.operate * len(narrow.operators - wide.operators)
-        if residual(narrow.selection, wide.selection) != EVERYTHING:
+        if narrow.selection != wide.selection:
             total += came * loads.select
         if narrow.aggregated is not None:
             return total + passed * loads.aggregate

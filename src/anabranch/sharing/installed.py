@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from anabranch.sharing.cost import CostModel
 from anabranch.sharing.index import Index
-from anabranch.sharing.network import Network, Pair, Path, links_of
+from anabranch.sharing.network import Network, Pair, Path, pair
 from anabranch.sharing.plan import Plan
 from anabranch.sharing.properties import Properties
 from anabranch.sharing.shareability import shareable
@@ -179,20 +179,29 @@ class Installed:
     def _charge(self, node: Node, sign: int) -> None:
         if node.parent is None:
             return  # a registered stream is there, whoever uses it
-        loads, traffic = uses(self.network, self.model, node.path, node.work, node.frequency, node.traffic)
-        for site, load in loads.items():
+        added = Added(self.network, self.model)
+        added.charge(node.path, node.work, node.frequency, node.traffic)
+        for site, load in added.loads.items():
             self.loads[site] += sign * load
-        for ends, added in traffic.items():
-            self.traffic[ends] += sign * added
+        for ends, amount in added.traffic.items():
+            self.traffic[ends] += sign * amount
 
 
-def uses(
-    network: Network, model: CostModel, path: Path, work: float, frequency: float, traffic: float
-) -> tuple[dict[str, float], dict[Pair, float]]:
-    """What a stream uses: work where it is made, forwarding at both ends of every link, bytes on the link."""
-    loads = {path[0]: work * network.sites[path[0]].index}
-    for one, other in pairwise(path):
-        for site in (one, other):
-            forward = model.loads.forward * frequency * network.sites[site].index
-            loads[site] = loads.get(site, 0.0) + forward
-    return loads, dict.fromkeys(links_of(path), traffic)
+class Added:
+    """What streams add to sites and links: work where they are made, forwarding at both ends of every link,
+    bytes on the link."""
+
+    def __init__(self, network: Network, model: CostModel) -> None:
+        self.network, self.model = network, model
+        self.loads: dict[str, float] = {}
+        self.traffic: dict[Pair, float] = {}
+
+    def charge(self, path: Path, work: float, frequency: float, traffic: float) -> None:
+        sites, loads = self.network.sites, self.loads
+        loads[path[0]] = loads.get(path[0], 0.0) + work * sites[path[0]].index
+        forward = self.model.loads.forward * frequency
+        for one, other in pairwise(path):
+            for site in (one, other):
+                loads[site] = loads.get(site, 0.0) + forward * sites[site].index
+            ends = pair(one, other)
+            self.traffic[ends] = self.traffic.get(ends, 0.0) + traffic

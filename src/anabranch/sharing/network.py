@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from anabranch.model.errors import JobError
 
@@ -39,10 +38,6 @@ class Link:
 
 def pair(one: str, other: str) -> Pair:
     return (one, other) if one <= other else (other, one)
-
-
-def links_of(path: Path) -> list[Pair]:
-    return [pair(one, other) for one, other in pairwise(path)]
 
 
 @dataclass

@@ -20,9 +20,9 @@ from functools import partial
 from heapq import nsmallest
 
 from anabranch.model.errors import QueryError
-from anabranch.sharing.cost import CostModel
-from anabranch.sharing.installed import Installed, Node, uses
-from anabranch.sharing.network import Network, Pair, Path
+from anabranch.sharing.cost import CostModel, Flow
+from anabranch.sharing.installed import Added, Installed, Node
+from anabranch.sharing.network import Network, Path
 from anabranch.sharing.plan import Plan, Rejected, Step, Widening
 from anabranch.sharing.properties import Properties
 from anabranch.sharing.routes import Bypass, plans_around
@@ -56,6 +56,7 @@ class Optimizer:
         self.network, self.model = network, model
         self.strategy, self.bypass, self.widen, self.admit = strategy, bypass, widen, admit
         self.installed = Installed(network, model, sources)
+        self._planned: tuple[Properties, Flow] | None = None
         self.visited = 0  # sites that the last search looked at
 
     def register(self, name: str, wanted: Properties, site: str) -> Plan:
@@ -79,6 +80,7 @@ class Optimizer:
             raise QueryError(f"subscription {name}: there is no stream {wanted.stream!r}")
         if site not in self.network.sites:
             raise QueryError(f"subscription {name}: there is no site {site!r}")
+        self._planned = None
         best: Plan | None = None
         for plan in self._plans(wanted, site):
             if best is None or (bool(plan.full), plan.cost) < (bool(best.full), best.cost):
@@ -119,27 +121,23 @@ class Optimizer:
         A stream that matches is made from one that matches, so the search finds all of them, and never
         looks at a site that carries none.
         """
-        matching = self.installed.matching(wanted)
-        at: dict[str, list[Node]] = {}
-        for node in matching:
+        at: dict[str, list[tuple[float, int, Node]]] = {}
+        passed = self._flow(wanted).selected
+        for node in self.installed.matching(wanted):
+            effort = self.model.work_of(wanted, node.properties, node.frequency, passed)
             for site in node.path:
-                at.setdefault(site, []).append(node)
+                at.setdefault(site, []).append((effort, node.number, node))
         queue, seen = deque(source.path), set(source.path)
         while queue:
             here = queue.popleft()
-            for node in nsmallest(TRIED, at[here], key=lambda node: self._effort(node, wanted)):
+            for _, _, node in nsmallest(TRIED, at[here]):
                 yield node, here
-            for node in at[here]:
+            for _, _, node in at[here]:
                 for there in node.path:
                     if there not in seen:
                         seen.add(there)
                         queue.append(there)
         self.visited = len(seen)
-
-    def _effort(self, node: Node, wanted: Properties) -> tuple[float, int]:
-        return self.model.work_of(
-            wanted, node.properties, node.frequency, self.model.selected(wanted)
-        ), node.number
 
     # plans
 
@@ -164,25 +162,21 @@ class Optimizer:
             yield from plans_around(self.bypass, self.installed, tap, site, partial(priced, place=place))
 
     def _priced(self, node: Node, steps: tuple[Step, ...]) -> Plan:
-        loads: dict[str, float] = {}
-        traffic: dict[Pair, float] = {}
-        above = node.properties
-        for step in steps:
-            model = self.model
-            more = uses(
-                self.network,
-                model,
-                step.path,
-                model.work(step.properties, above),
-                model.frequency(step.properties),
-                model.traffic(step.properties),
-            )
-            for site, load in more[0].items():
-                loads[site] = loads.get(site, 0.0) + load
-            for ends, added in more[1].items():
-                traffic[ends] = traffic.get(ends, 0.0) + added
-            above = step.properties
-        return self._with_cost(Plan(node.number, steps, loads, traffic))
+        """The last step is the query; those before carry the node on as it is."""
+        added = Added(self.network, self.model)
+        *forward, last = steps
+        for step in forward:
+            added.charge(step.path, 0.0, node.frequency, node.traffic)
+        flow = self._flow(last.properties)
+        work = self.model.work_of(last.properties, node.properties, node.frequency, flow.selected)
+        added.charge(last.path, work, flow.frequency, flow.traffic)
+        return self._with_cost(Plan(node.number, steps, added.loads, added.traffic))
+
+    def _flow(self, wanted: Properties) -> Flow:
+        """Of the query that is being planned it is reckoned once."""
+        if self._planned is None or self._planned[0] is not wanted:
+            self._planned = (wanted, self.model.flow(wanted))
+        return self._planned[1]
 
     def _with_cost(self, plan: Plan) -> Plan:
         network, free = self.network, self.installed
@@ -213,8 +207,8 @@ class Optimizer:
                 for tap in node.path:
                     way = self.network.way(tap, site)
                     if way is not None:
-                        loads, traffic = added_by(node, loose, wanted, way, self.installed)
-                        steps = (Step(wanted, way),)
+                        added = added_by(node, loose, wanted, way, self.installed)
+                        steps, widening = (Step(wanted, way),), Widening(number, loose)
                         yield self._with_cost(
-                            Plan(number, steps, loads, traffic, widening=Widening(number, loose))
+                            Plan(number, steps, added.loads, added.traffic, widening=widening)
                         )

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.sharing.conditions import columns_of, hull, residual
-from anabranch.sharing.installed import Installed, Node, uses
-from anabranch.sharing.network import Pair, Path
+from anabranch.sharing.installed import Added, Installed, Node
+from anabranch.sharing.network import Path
 from anabranch.sharing.properties import Properties
 from anabranch.sharing.shareability import needs, shareable
 
@@ -37,33 +37,24 @@ def widened(node: Node, wanted: Properties, installed: Installed) -> Properties 
     return loose if fits and loose != stream else None
 
 
-def added_by(
-    node: Node, loose: Properties, wanted: Properties, path: Path, installed: Installed
-) -> tuple[dict[str, float], dict[Pair, float]]:
+def added_by(node: Node, loose: Properties, wanted: Properties, path: Path, installed: Installed) -> Added:
     """What it would add to sites and links: the node itself, what is made from it, who reads it, and the new
     query from there on."""
-    model, network = installed.model, installed.network
-    loads: dict[str, float] = {}
-    traffic: dict[Pair, float] = {}
-
-    def charge(path: Path, work: float, frequency: float, amount: float) -> None:
-        more_loads, more_traffic = uses(network, model, path, work, frequency, amount)
-        for site, load in more_loads.items():
-            loads[site] = loads.get(site, 0.0) + load
-        for ends, added in more_traffic.items():
-            traffic[ends] = traffic.get(ends, 0.0) + added
-
+    model = installed.model
+    added = Added(installed.network, model)
     assert node.parent is not None
     above = installed.nodes[node.parent].properties
-    charge(
+    flow = model.flow(loose)
+    added.charge(
         node.path,
         model.work(loose, above) - node.work,
-        model.frequency(loose) - node.frequency,
-        model.traffic(loose) - node.traffic,
+        flow.frequency - node.frequency,
+        flow.traffic - node.traffic,
     )
     for child in (installed.nodes[number] for number in node.children):
-        charge(child.path[:1], model.work(child.properties, loose) - child.work, 0.0, 0.0)
+        added.charge(child.path[:1], model.work(child.properties, loose) - child.work, 0.0, 0.0)
     if node.subscribers:
-        charge(node.path[-1:], model.work(node.properties, loose), 0.0, 0.0)
-    charge(path, model.work(wanted, loose), model.frequency(wanted), model.traffic(wanted))
-    return loads, traffic
+        added.charge(node.path[-1:], model.work(node.properties, loose), 0.0, 0.0)
+    asked = model.flow(wanted)
+    added.charge(path, model.work(wanted, loose), asked.frequency, asked.traffic)
+    return added

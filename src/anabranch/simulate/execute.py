@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from anabranch.sharing.installed import Installed, Node, uses
+from anabranch.sharing.installed import Added, Installed, Node
 from anabranch.sharing.network import Pair
 from anabranch.sharing.operators import Registry
 from anabranch.simulate.derive import NO_OPERATORS, derive_counted
@@ -51,6 +51,7 @@ def execute(
         traffic=dict.fromkeys(network.links, 0.0),
         cpu=dict.fromkeys(network.sites, 0.0),
     )
+    added = Added(network, installed.model)
     for node in _parents_first(installed):
         items = photons[node.properties.stream]
         if node.parent is None:
@@ -66,13 +67,9 @@ def execute(
         work = installed.model.work_of(
             node.properties, parent.properties, came.num_rows / seconds, passed / seconds
         )
-        loads, traffic = uses(
-            network, installed.model, node.path, work, rows.num_rows / seconds, _bytes(rows) / seconds
-        )
-        for site, load in loads.items():
-            done.loads[site] += load
-        for ends, amount in traffic.items():
-            done.traffic[ends] += amount
+        added.charge(node.path, work, rows.num_rows / seconds, _bytes(rows) / seconds)
+    done.loads |= added.loads
+    done.traffic |= added.traffic
     return done
 
 
