@@ -229,6 +229,28 @@ def test_cancelling_frees_the_way_that_nobody_needs() -> None:
     assert planner.installed.traffic["A", "B"] > 0
 
 
+def test_the_dependency_graph_lies_within_shareability() -> None:
+    planner = optimizer()
+    for name, spec in (("wide", select(1, 3)), ("narrow", select(2, 3)), ("other", select(4, 4))):
+        planner.register(name, asked(spec), "B")
+    nodes, read = planner.installed.nodes, planner.installed.reads
+    edges = planner.installed.dependencies()
+    assert all(shareable(nodes[a].properties, nodes[b].properties) for a, b in edges)
+    assert edges == {(0, read["wide"]), (read["wide"], read["narrow"]), (0, read["other"])}
+
+
+def test_costs_follow_the_statistics() -> None:
+    known = statistics()
+    planner = Optimizer(ring(), CostModel({"drawn": known}), [source_properties(STREAM)])
+    planner.register("one", asked(select(1, 3)), "C")
+    before = dict(planner.installed.traffic)
+    known.rate *= 2
+    planner.installed.refresh()
+    assert planner.installed.traffic == pytest.approx({ends: 2 * old for ends, old in before.items()})
+    planner.cancel("one")
+    assert sum(planner.installed.traffic.values()) == pytest.approx(0, abs=1e-9)
+
+
 def test_strategies() -> None:
     paths = {}
     for strategy in Strategy:

@@ -75,7 +75,18 @@ class Installed:
             for number in self._by_properties[stream]
         ]
 
+    def dependencies(self) -> set[tuple[int, int]]:
+        """The dependency graph: edges (from, to) where node `to` is made from node `from`."""
+        return {(node.parent, node.number) for node in self.nodes.values() if node.parent is not None}
+
     # changes
+
+    def refresh(self) -> None:
+        """Reckons all nodes again, after the statistics have changed."""
+        for node in self.nodes.values():
+            self._charge(node, -1)
+            self._reckon(node)
+            self._charge(node, 1)
 
     def install(self, name: str, plan: Plan) -> None:
         if plan.widening is not None:
