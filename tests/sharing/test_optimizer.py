@@ -72,6 +72,7 @@ def select(low: int, high: int, *columns: str) -> Select:
 
 
 @given(st.lists(related(3), min_size=1, max_size=3), related(2))
+@settings(deadline=None)
 def test_the_index_leaves_no_match_out(groups: list[list[Spec]], queries: list[Spec]) -> None:
     index, there = Index(), list[Properties]()
     for stream in (asked(spec) for group in groups for spec in group):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from anabranch.language.bind import compile_query
@@ -20,11 +20,13 @@ from tests.sharing.draw import ALTERNATIVES, STREAM, Spec, asked, clock_of, item
 
 
 @given(related(1))
+@settings(deadline=None)
 def test_reflexive(specs: list[Spec]) -> None:
     assert shareable(asked(specs[0]), asked(specs[0]))
 
 
 @given(related(3))
+@settings(deadline=None)
 def test_transitive(specs: list[Spec]) -> None:
     wide, middle, narrow = map(asked, specs)
     if shareable(wide, middle) and shareable(middle, narrow):
@@ -33,6 +35,7 @@ def test_transitive(specs: list[Spec]) -> None:
 
 
 @given(related(2), items())
+@settings(deadline=None)
 def test_antisymmetric_up_to_what_the_streams_hold(specs: list[Spec], rows: pa.RecordBatch) -> None:
     first, second = map(asked, specs)
     if shareable(first, second) and shareable(second, first):
@@ -43,6 +46,7 @@ def test_antisymmetric_up_to_what_the_streams_hold(specs: list[Spec], rows: pa.R
 
 
 @given(related(2), items())
+@settings(deadline=None)
 def test_sound(specs: list[Spec], rows: pa.RecordBatch) -> None:
     """What is made from a shareable stream, and from nothing else, is what the oracle says."""
     source, clock = source_properties(STREAM), clock_of(rows)
@@ -56,6 +60,7 @@ def test_sound(specs: list[Spec], rows: pa.RecordBatch) -> None:
 
 
 @given(generate.terms(), generate.ROWS)
+@settings(deadline=None)
 def test_terms_come_back_from_normal_forms(term: generate.Term, rows: list[dict[str, object]]) -> None:
     from anabranch.predicates.evaluate import evaluate
 
@@ -65,6 +70,7 @@ def test_terms_come_back_from_normal_forms(term: generate.Term, rows: list[dict[
 
 
 @given(ALTERNATIVES, ALTERNATIVES)
+@settings(deadline=None)
 def test_a_hull_contains_both(one: generate.Term, other: generate.Term) -> None:
     first, second = normal_form(one, STREAM), normal_form(other, STREAM)
     around = hull(first, second)
@@ -148,6 +154,7 @@ def test_another_selection_before_the_aggregate_is_another_aggregate() -> None:
 
 
 @given(st.sampled_from([0.5, 1.0]), st.sampled_from([0.5, 1.0]))
+@settings(deadline=None)
 def test_only_what_is_not_settled_needs_its_columns(low: float, high: float) -> None:
     inside = of(f"SELECT en FROM photons WHERE {VELA}")
     hot = of(f"SELECT en FROM photons WHERE {VELA} AND en > {low}")

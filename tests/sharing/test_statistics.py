@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.model.columns import Column, ColumnType
@@ -20,6 +20,7 @@ from anabranch.sharing.cost import CostModel, Loads
 from anabranch.sharing.histogram import Histogram
 from anabranch.sharing.properties import Aggregated, Properties, source_properties
 from anabranch.sharing.statistics import Statistics
+from tests.predicates import generate
 
 STREAM = Stream(
     "s",
@@ -52,6 +53,7 @@ def below(column: str, value: float) -> Constant:
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1.0, 1.0]), min_size=1, max_size=300))
+@settings(deadline=None)
 def test_a_histogram_says_where_values_lie(values: list[float]) -> None:
     """Within the bins it keeps: of few values it is exact to a bin."""
     histogram = Histogram()
@@ -96,6 +98,25 @@ def test_columns_that_depend_on_each_other() -> None:
     rare = normal_form(below("x", -3), STREAM)
     assert known.selectivity(rare) == pytest.approx(0.00135, abs=0.002)
     assert known.selectivity(EVERYTHING) == 1
+
+
+@given(generate.ROWS, generate.terms(), st.integers(1, 3))
+@settings(deadline=None)
+def test_whatever_comes(drawn: list[dict[str, object]], term: generate.Term, times: int) -> None:
+    """Infinities, NaN, missing values, the ends of int64: a part is a part."""
+    known = Statistics(generate.STREAM)
+    condition = normal_form(term, generate.STREAM)
+    assert 0 <= known.selectivity(condition) <= 1
+    for _ in range(times):
+        known.observe(generate.batch(drawn), seconds=1)
+        assert 0 <= known.selectivity(condition) <= 1
+    assert all(0 <= known.occurrence(column.name) <= 1 + 1e-9 for column in generate.STREAM.columns)
+
+
+def test_nan_is_missing() -> None:
+    known = Statistics(STREAM)
+    known.observe(pa.record_batch({"t": [1, 2], "x": [math.nan, 1.0], "y": [1.0, 2.0], "k": ["a", "b"]}), 1)
+    assert known.occurrence("x") == 0.5
 
 
 def test_the_sample_follows_the_stream() -> None:

@@ -29,9 +29,17 @@ query = "SELECT en FROM photons WHERE en > 2"
 
 
 def test_tables(anabranch: Command) -> None:
-    done = anabranch("simulate", "sharing", "--scenario", "small", "--count", "500")
+    done = anabranch("simulate", "sharing", "--scenario", "small", "--count", "500", "--plans")
     assert done.code == 0, done.err
-    for title in ("average load", "traffic of a link", "accumulated", "registration", "rejected queries"):
+    for title in (
+        "plans of stream-sharing",
+        "SP3 > SP0",
+        "average load",
+        "traffic of a link",
+        "accumulated",
+        "registration",
+        "rejected queries",
+    ):
         assert title in done.out
     assert "small: stream-sharing" in done.err  # progress
 

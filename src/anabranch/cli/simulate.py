@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from anabranch.sharing.scenario import Scenario
     from anabranch.simulate.photons import Photons
     from anabranch.simulate.report import Table
+    from anabranch.simulate.sharing import Outcome
 
 app = typer.Typer(no_args_is_help=True, help="Run the papers' experiments, without Spark.")
 
@@ -56,6 +57,7 @@ def sharing(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Measure this machine's base loads.")
     ] = False,
+    plans: Annotated[bool, typer.Option("--plans", help="Show the plans of stream-sharing, too.")] = False,
     network: Annotated[
         Path | None,
         typer.Option(help="A network of your own: TOML, or the paper's XML.", show_default=False),
@@ -87,6 +89,8 @@ def sharing(
         report.registration_table(outcomes),
         report.rejection_table(rejected),
     ]
+    if plans:
+        _show_plans(outcomes[-1])
     for table in tables:
         _show(table)
     if out is not None:
@@ -121,6 +125,17 @@ def _streams(file: Path | None, count: int, wanted: int) -> list[Photons]:
 
 def _progress(line: str) -> None:
     print(f"  {line}", file=sys.stderr, flush=True)
+
+
+def _show_plans(outcome: Outcome) -> None:
+    """For each query the node that it is made from, the way of each stream that is added, and the cost."""
+    rows = []
+    for name, plan in outcome.plans.items():
+        ways = "; ".join(" > ".join(step.path) for step in plan.steps) or "read as it is"
+        made = plan.steps[-1].properties.text if plan.steps else ""
+        rows.append((name, plan.parent, "yes" if plan.widening else "", ways, f"{plan.cost:.3g}", made))
+    typer.echo(f"plans of {outcome.strategy.value}")
+    print_table(("query", "made from", "widened", "way", "cost", "stream"), rows, right=("made from", "cost"))
 
 
 def _show(table: Table) -> None:

@@ -31,10 +31,10 @@ class Histogram:
         self._weights = np.empty(0)
 
     def observe(self, values: Array) -> None:
-        """`values` are present and no NaN; infinities are taken as the greatest floats."""
+        """`values` are present and no NaN; what is beyond 1e300 is taken as that."""
         if not len(values):
             return
-        values = np.clip(values.astype(np.float64), -1.7e308, 1.7e308)
+        values = np.clip(values.astype(np.float64), -1e300, 1e300)
         if not len(self._edges):
             self._edges = np.quantile(values, np.linspace(0, 1, BINS + 1))
             self._weights = np.zeros(BINS)

@@ -46,7 +46,7 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         return {
             "parent": self.parent,
-            "steps": [{"path": list(step.path)} for step in self.steps],
+            "steps": [{"makes": step.properties.text, "path": list(step.path)} for step in self.steps],
             "loads": self.loads,
             "traffic": {" - ".join(ends): bytes_a_second for ends, bytes_a_second in self.traffic.items()},
             "cost": self.cost,

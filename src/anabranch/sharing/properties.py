@@ -19,6 +19,7 @@ from anabranch.model.window import Window
 from anabranch.predicates.conjunction import EVERYTHING, Normal
 from anabranch.predicates.normal import normal_form
 from anabranch.predicates.terms import TRUE, And, Constant, Difference, Not, Or, Term
+from anabranch.predicates.text import normal_text
 
 #: The number of a window, from 0; and the count of its items, which every result carries.
 WINDOW, ITEMS = "window", "items"
@@ -78,8 +79,17 @@ class Properties:
     time: str | None = None
 
     @property
-    def is_original(self) -> bool:
-        return self.selection == EVERYTHING and not self.operators and self.aggregated is None
+    def text(self) -> str:
+        """For people: photons[en >= 1.3](en, ra), photons[...] avg of 60 every 40."""
+        chosen = "" if self.selection == EVERYTHING else f"[{normal_text(self.selection)}]"
+        made = "".join(f" {one.name}{one.parameters}" for one in sorted(self.operators))
+        if self.aggregated is None:
+            return f"{self.stream}{chosen}{made}({', '.join(sorted(self.columns))})"
+        window, having = self.aggregated.window, self.aggregated.having
+        parts = ", ".join(sorted(part.name for part in self.aggregated.parts)) or ITEMS
+        filtered = "" if having == EVERYTHING else f" having {normal_text(having)}"
+        length = f"{window.size} {window.unit} every {window.step}"
+        return f"{self.stream}{chosen}{made} {parts} of {length}{filtered}"
 
 
 def source_properties(stream: Stream) -> Properties:

@@ -59,13 +59,15 @@ class Statistics:
         for column in self.stream.columns:
             values = rows.column(column.name)
             self._bytes[column.name] += share * (values.nbytes / rows.num_rows - self._bytes[column.name])
-            present = 1 - values.null_count / rows.num_rows
-            self._present[column.name] += share * (present - self._present[column.name])
+            there = rows.num_rows - values.null_count
             if column.type is not ColumnType.STRING:
-                self._histograms[column.name].observe(_numbers(values))
-        if self.stream.time is not None and rows.num_rows > 1:
-            times = _numbers(rows.column(self.stream.time))
-            self.increment += share * (float(times[-1] - times[0]) / (rows.num_rows - 1) - self.increment)
+                numbers = _numbers(values)
+                there = len(numbers)
+                self._histograms[column.name].observe(numbers)
+                if column.name == self.stream.time and there > 1:
+                    step = float(numbers.max() - numbers.min()) / (there - 1)
+                    self.increment += share * (step - self.increment)
+            self._present[column.name] += share * (there / rows.num_rows - self._present[column.name])
         self._renew(rows, share)
         self._known.clear()
 
@@ -109,7 +111,7 @@ class Statistics:
         if hits >= ENOUGH:
             return hits / len(self._sample)
         rare = sum(self._independent(conjunction) for conjunction in condition.conjunctions)
-        return min(rare, ENOUGH / len(self._sample))
+        return min(rare, ENOUGH / len(self._sample), 1.0)
 
     def _independent(self, conjunction: Conjunction) -> float:
         return math.prod(self._bound_part(bound) for bound in conjunction.bounds)

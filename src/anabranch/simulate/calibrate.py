@@ -9,6 +9,7 @@ import io
 import time
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.families.filters.spec import Function
@@ -40,10 +41,11 @@ def calibrated(photons: Photons) -> Loads:
     clock = Clock(rows.column(TIME)[0].as_py(), rows.column(TIME)[-1].as_py())
     windows = from_items(fine, rows, TIME, clock)
     items, results = rows.num_rows, max(windows.num_rows, 1)
+    every = pa.array(np.arange(items))
     scale = rows.column(EN).to_numpy(zero_copy_only=False)
     return Loads(
         select=_best(lambda: rows.filter(pa.array(evaluate(box, rows)))) / items,
-        project=_best(lambda: rows.select([RA, DEC, EN]).take(pa.array(range(items)))) / items,
+        project=_best(lambda: rows.select([RA, DEC, EN]).take(every)) / items,
         aggregate=_best(lambda: from_items(fine, rows, TIME, clock)) / items,
         combine=_best(lambda: from_windows(fine.window, coarse, windows, clock)) / results,
         operate=_best(lambda: scale * 2.0) / items,

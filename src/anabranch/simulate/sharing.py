@@ -16,7 +16,7 @@ from anabranch.model.errors import QueryError
 from anabranch.sharing.cost import CostModel, Loads
 from anabranch.sharing.network import Network
 from anabranch.sharing.optimizer import Optimizer, Strategy
-from anabranch.sharing.plan import Rejected
+from anabranch.sharing.plan import Plan, Rejected
 from anabranch.sharing.properties import Properties, properties_of, source_properties
 from anabranch.sharing.routes import Bypass
 from anabranch.sharing.scenario import MBIT, Question, Scenario
@@ -46,6 +46,7 @@ class Outcome:
     strategy: Strategy
     optimizer: Optimizer
     seconds: list[float] = field(default_factory=list)  # a registration
+    plans: dict[str, Plan] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)
     measured: Measured | None = None
 
@@ -94,7 +95,8 @@ def register_all(
     for question in questions:
         begun = time.perf_counter()
         try:
-            optimizer.register(question.name, bound(question, streams)[1], question.site)
+            wanted = bound(question, streams)[1]
+            outcome.plans[question.name] = optimizer.register(question.name, wanted, question.site)
         except Rejected:
             outcome.rejected.append(question.name)
         outcome.seconds.append(time.perf_counter() - begun)
