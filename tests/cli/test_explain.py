@@ -189,6 +189,15 @@ def test_costs_follow_the_sample(anabranch: Command, tmp_path: Path) -> None:
     assert paid == pytest.approx(sum(group["cpu_us"] for group in found["groups"]))
 
 
+def test_windows_share_slices(anabranch: Command, tmp_path: Path) -> None:
+    """An item is added to its slice once, whatever the number of windows."""
+    queries = [f"SELECT avg(ra) FROM photons WINDOW RANGE {size} STEP 10" for size in (10, 20, 30, 40)]
+    found = sampled(anabranch, tmp_path, *queries)
+    costs = {one["name"]: (one["cpu_alone_us"], one["cpu_shared_us"]) for one in found["subscriptions"]}
+    assert costs["q0"][1] < costs["q0"][0] / 2
+    assert costs["q0"] < costs["q3"]  # more slices to compose
+
+
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_samples_of_text_files(tmp_path: Path, form: str) -> None:
     lines = [json.dumps({"en": n, "coord": {"ra": 2}}) for n in range(5)]

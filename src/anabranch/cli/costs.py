@@ -8,7 +8,7 @@ What a group takes is split among all subscriptions at and below it, so what all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from anabranch.cli.sharing import Group
@@ -65,11 +65,12 @@ def costs_of(
         distinct: dict[Properties, list[str]] = {}
         for name, wanted in asked[place].items():
             distinct.setdefault(wanted, []).append(name)
+        work = _work(distinct, passed, model)
         for wanted, names in distinct.items():
-            work = model.work(wanted, passed) * 1e6
-            spent += work
-            out.alone |= dict.fromkeys(names, model.work(wanted, source) * 1e6)
-            out.shared |= dict.fromkeys(names, paid[place] + work / len(names))
+            spent += work[wanted] * 1e6
+            alone = model.work(passed, source) + _work([wanted], passed, model)[wanted]
+            out.alone |= dict.fromkeys(names, alone * 1e6)
+            out.shared |= dict.fromkeys(names, paid[place] + work[wanted] * 1e6 / len(names))
         size = model.size(replace(passed, columns=columns[place]))
         out.groups.append(GroupCost(rows, rows * size, spent))
     return out
@@ -81,6 +82,19 @@ def _asked(group: Group, stream: Stream) -> dict[str, Properties]:
         return {}
     kinds: dict[str, type[Select | Aggregate]] = {"select": Select, "aggregate": Aggregate}
     return {one.name: properties_of(kinds[one.kind].from_json(one.spec), stream) for one in group.members}
+
+
+def _work(distinct: Collection[Properties], passed: Properties, model: CostModel) -> dict[Properties, float]:
+    """What each distinct query adds to the items of its group. Aggregates share slices: an item is added to
+    its slice once for all of them, and each composes its windows from slices no longer than the least step."""
+    windows = {one: one.aggregated.window for one in distinct if one.aggregated is not None}
+    lifting = model.frequency(passed) * model.loads.aggregate / max(len(windows), 1)
+    out = {one: model.work(one, passed) for one in distinct if one not in windows}
+    for one, window in windows.items():
+        least = min(other.step for other in windows.values() if other.unit == window.unit)
+        slices = max(1.0, window.size / least)
+        out[one] = lifting + model.frequency(one) * slices * model.loads.combine
+    return out
 
 
 def _users(groups: Sequence[Group]) -> list[int]:
