@@ -85,8 +85,11 @@ def _asked(group: Group, stream: Stream) -> dict[str, Properties]:
 
 
 def _work(distinct: Collection[Properties], passed: Properties, model: CostModel) -> dict[Properties, float]:
-    """What each distinct query adds to the items of its group. Aggregates share slices: an item is added to
-    its slice once for all of them, and each composes its windows from slices no longer than the least step."""
+    """What each distinct query adds to the items of its group.
+
+    Aggregates share slices: an item is added to its slice once for all of them, and each composes its windows
+    from slices no longer than the least step.
+    """
     windows = {one: one.aggregated.window for one in distinct if one.aggregated is not None}
     lifting = model.frequency(passed) * model.loads.aggregate / max(len(windows), 1)
     out = {one: model.work(one, passed) for one in distinct if one not in windows}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 #: So many names of a group are shown in a table.
 MOST_NAMED = 8
+UNKNOWN = "-"
 #: And so many subscriptions, those that would cost most alone.
 MOST_LISTED = 20
 
@@ -101,7 +102,7 @@ def _print_subscriptions(costs: Costs) -> None:
 
 
 def _numbers(cost: GroupCost) -> tuple[str, ...]:
-    return tuple("-" if one is None else f"{one:,.0f}" for one in (cost.rows, cost.bytes, cost.cpu))
+    return tuple(UNKNOWN if one is None else f"{one:,.0f}" for one in (cost.rows, cost.bytes, cost.cpu))
 
 
 Declared = dict[str, StreamDeclaration]
@@ -201,8 +202,8 @@ def _mermaid(groups: Sequence[Group], costs: Costs) -> str:
         above = f"s{streams[group.stream]}" if group.parent is None else f"g{group.parent}"
         what = group.shared if group.family == "filters" else f"{group.family} {group.shared}"
         rows, size, cpu = _numbers(costs.groups[place])
-        label = f"{_label(what)}<br/>{rows} rows, {size} bytes, {cpu} us"
-        lines.append(f'  {above} --> g{place}["{label}"]')
+        cost = f"{rows} rows" if cpu == UNKNOWN else f"{rows} rows, {size} bytes, {cpu} us"
+        lines.append(f'  {above} --> g{place}["{_label(what)}<br/>{cost}"]')
         lines.append(f'  g{place} --- q{place}(["{_label(_named(group.names))}"])')
     return "\n".join(lines)
 
