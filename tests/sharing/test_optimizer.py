@@ -316,3 +316,13 @@ def test_a_little_loosening_is_cheaper_than_a_second_stream() -> None:
     far = optimizer(widen=True)
     far.register("left", asked(select(0, 0)), "B")
     assert far.register("right", asked(select(4, 4)), "D").widening is None
+
+
+def test_a_widened_stream_gets_the_columns_it_needs() -> None:
+    """`left` carries no `a`, which the filter behind the wider stream needs; `right` wants `x`, too."""
+    network, costs = ring(), CostModel({"drawn": KNOWN}, gamma=1.0)
+    planner = Optimizer(network, costs, [source_properties(STREAM)], widen=True)
+    planner.register("left", asked(select(0, 3, "b")), "C")
+    plan = planner.register("right", asked(select(1, 4, "a", "b", "x")), "C")
+    assert plan.widening is not None
+    assert plan.widening.properties.columns == {"a", "b", "x"}

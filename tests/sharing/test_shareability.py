@@ -7,16 +7,18 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from anabranch.families.filters.spec import Aggregate, Aggregation, Function
 from anabranch.language.bind import compile_query
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
+from anabranch.model.window import Window
 from anabranch.predicates.normal import normal_form
 from anabranch.sharing.conditions import hull, match_predicates, residual, term_of
 from anabranch.sharing.properties import Properties, properties_of, source_properties
 from anabranch.sharing.shareability import shareability_graph, shareable
 from anabranch.simulate.derive import answer, derive
 from tests.predicates import generate
-from tests.sharing.draw import ALTERNATIVES, STREAM, Spec, asked, clock_of, items, oracle, related
+from tests.sharing.draw import ALTERNATIVES, STREAM, WINDOWS, Spec, asked, clock_of, items, oracle, related
 
 
 @given(related(1))
@@ -56,6 +58,20 @@ def test_sound(specs: list[Spec], rows: pa.RecordBatch) -> None:
     assert answer(specs[0], carried, clock) == oracle(specs[0], rows)
     if shareable(wide, narrow):
         event("made from another")
+        assert answer(specs[1], derive(narrow, wide, carried, clock), clock) == oracle(specs[1], rows)
+
+
+@given(st.lists(WINDOWS, min_size=2, max_size=2), items())
+@settings(deadline=None, max_examples=400)
+def test_sound_for_windows(windows: list[Window], rows: pa.RecordBatch) -> None:
+    """The same on windows alone, so that pairs that nearly fit are drawn often."""
+    summed = (Aggregation(Function.SUM, "a", "v"), Aggregation(Function.COUNT, None, "n"))
+    specs = [Aggregate(summed, window) for window in windows]
+    wide, narrow = map(asked, specs)
+    source, clock = source_properties(STREAM), clock_of(rows)
+    if shareable(wide, narrow):
+        event(f"of a kind: {wide == narrow}")
+        carried = derive(wide, source, rows, clock)
         assert answer(specs[1], derive(narrow, wide, carried, clock), clock) == oracle(specs[1], rows)
 
 
