@@ -21,8 +21,9 @@ from anabranch.sharing.cost import CostModel
 from anabranch.sharing.optimizer import Optimizer
 from anabranch.sharing.properties import Properties, properties_of, source_properties
 from anabranch.sharing.statistics import Statistics
+from anabranch.simulate.choices import Name
 from anabranch.simulate.photons import DEC, EN, RA, TIME, generated
-from anabranch.simulate.scenarios import Name, scenario
+from anabranch.simulate.scenarios import scenario
 from bench.harness import Report
 
 MEASURED = 300

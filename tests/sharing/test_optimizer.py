@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from anabranch.families.filters.spec import Output, Select
 from anabranch.model.errors import QueryError
 from anabranch.predicates.terms import And, Constant, Op
+from anabranch.sharing.choices import Bypass, Strategy
 from anabranch.sharing.cost import CostModel
 from anabranch.sharing.index import Index
 from anabranch.sharing.installed import Added
 from anabranch.sharing.network import Link, Network, Site, pair
-from anabranch.sharing.optimizer import Optimizer, Strategy
+from anabranch.sharing.optimizer import Optimizer
 from anabranch.sharing.plan import Rejected, Step
 from anabranch.sharing.properties import Properties, source_properties
-from anabranch.sharing.routes import Bypass
 from anabranch.sharing.shareability import shareable
 from anabranch.sharing.statistics import Statistics
 from anabranch.simulate.derive import answer

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from anabranch.model.errors import JobError
-from anabranch.sharing.optimizer import Strategy
-from anabranch.sharing.routes import Bypass
+from anabranch.sharing.choices import Bypass, Strategy
+from anabranch.simulate.choices import STREAMS, Name
 from anabranch.simulate.derive import answer
 from anabranch.simulate.photons import Photons, generated, recorded
-from anabranch.simulate.scenarios import STREAMS, Name, scenario
+from anabranch.simulate.scenarios import scenario
 from anabranch.simulate.sharing import Outcome, Settings, bound, compare, scarce
 from anabranch.simulate.windows import Clock
 from tests.laws.case import Asked, Case

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anabranch.cli.common import print_table
-from anabranch.sharing.routes import Bypass
-from anabranch.simulate.scenarios import STREAMS, Name
+from anabranch.sharing.choices import Bypass
+from anabranch.simulate.choices import STREAMS, Name
 
 if TYPE_CHECKING:
     from anabranch.sharing.scenario import Scenario

@@ -15,29 +15,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from enum import StrEnum
 from functools import partial
 from heapq import nsmallest
 
 from anabranch.model.errors import QueryError
+from anabranch.sharing.choices import Bypass, Strategy
 from anabranch.sharing.cost import CostModel, Flow
 from anabranch.sharing.installed import Added, Installed, Node
 from anabranch.sharing.network import Network, Path
 from anabranch.sharing.plan import Plan, Rejected, Step, Widening
 from anabranch.sharing.properties import Properties
-from anabranch.sharing.routes import Bypass, plans_around
+from anabranch.sharing.routes import plans_around
 from anabranch.sharing.widening import added_by, widened
 
 #: Of the streams that match at a site, so many with the least work are tried; others cost more there.
 TRIED = 3
 #: So many streams are tried for widening.
 WIDENED = 8
-
-
-class Strategy(StrEnum):
-    DATA_SHIPPING = "data-shipping"
-    QUERY_SHIPPING = "query-shipping"
-    STREAM_SHARING = "stream-sharing"
 
 
 class Optimizer:

@@ -12,17 +12,11 @@ Never: an endless search: each way avoids something more than the one before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 
+from anabranch.sharing.choices import Bypass
 from anabranch.sharing.installed import Installed
 from anabranch.sharing.network import Network, Path, pair
 from anabranch.sharing.plan import Plan
-
-
-class Bypass(StrEnum):
-    REDUCED = "reduced"
-    WEIGHTED = "weighted"
-    NONE = "none"
 
 
 def plans_around(

@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 from anabranch.sharing.network import Link, Network, Site, pair
 from anabranch.sharing.scenario import BANDWIDTH, Scenario
+from anabranch.simulate.choices import Name
 from anabranch.simulate.photons import Photons
 from anabranch.simulate.workload import example_queries, random_queries
 
@@ -22,17 +22,6 @@ from anabranch.simulate.workload import example_queries, random_queries
 CUBE = ((4, 0), (5, 2), (6, 3), (1, 7), (0, 7), (5, 4), (2, 0), (2, 1), (4, 3), (5, 6), (6, 1), (3, 7))
 TRIANGLE = ((0, 1), (1, 2), (0, 2), (3, 0))
 GRID = tuple((a, b) for a in range(16) for b in (a + 1, a + 4) if b < 16 and (b == a + 4 or b % 4))
-
-
-class Name(StrEnum):
-    EXAMPLE = "example"
-    EXTENDED = "extended"
-    SMALL = "small"
-    GRID = "grid"
-
-
-#: How many streams each needs.
-STREAMS = {Name.EXAMPLE: 1, Name.EXTENDED: 1, Name.SMALL: 1, Name.GRID: 2}
 
 
 def scenario(name: Name, streams: list[Photons], queries: int | None = None, seed: int = 0) -> Scenario:

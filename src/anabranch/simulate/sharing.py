@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.language.bind import compile_query
 from anabranch.model.errors import QueryError
+from anabranch.sharing.choices import Bypass, Strategy
 from anabranch.sharing.cost import CostModel, Loads
 from anabranch.sharing.network import Network
-from anabranch.sharing.optimizer import Optimizer, Strategy
+from anabranch.sharing.optimizer import Optimizer
 from anabranch.sharing.plan import Plan, Rejected
 from anabranch.sharing.properties import Properties, properties_of, source_properties
-from anabranch.sharing.routes import Bypass
 from anabranch.sharing.scenario import MBIT, Question, Scenario
 from anabranch.sharing.statistics import Statistics
 from anabranch.simulate.execute import Measured, execute
