@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -295,6 +296,9 @@ def test_refused() -> None:
         planner.register("two", asked(select(1, 3)), "E")
     with pytest.raises(QueryError, match="there is no subscription 'two'"):
         planner.cancel("two")
+    strange = replace(asked(select(1, 3)), columns=frozenset({"a", "zz"}))
+    with pytest.raises(QueryError, match="subscription two: stream drawn has no column zz"):
+        planner.register("two", strange, "C")
     lonely = Network({"A": Site("A"), "B": Site("B")}, {}, {"drawn": "A"})
     with pytest.raises(QueryError, match="no way from site A to site B"):
         optimizer(lonely).register("one", asked(select(1, 3)), "B")

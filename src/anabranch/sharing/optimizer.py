@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from heapq import nsmallest
 
@@ -26,9 +27,10 @@ from anabranch.sharing.network import Network, Path
 from anabranch.sharing.plan import Plan, Rejected, Step, Widening
 from anabranch.sharing.properties import Properties
 from anabranch.sharing.routes import plans_around
+from anabranch.sharing.shareability import needs, shareable
 from anabranch.sharing.widening import added_by, widened
 
-#: Of the streams that match at a site, so many with the least work are tried; others cost more there.
+#: Of the streams that match at a site, so many with the least work are tried; the others need more work there.
 TRIED = 3
 #: So many streams are tried for widening.
 WIDENED = 8
@@ -74,14 +76,18 @@ class Optimizer:
             raise QueryError(f"subscription {name}: there is no stream {wanted.stream!r}")
         if site not in self.network.sites:
             raise QueryError(f"subscription {name}: there is no site {site!r}")
+        source = self.installed.nodes[self.installed.sources[wanted.stream]].properties
+        if not shareable(source, wanted):
+            unknown = ", ".join(sorted(needs(wanted, source) - source.columns))
+            raise QueryError(f"subscription {name}: stream {wanted.stream} has no column {unknown}")
         self._planned = None
         best: Plan | None = None
         for plan in self._plans(wanted, site):
             if best is None or (bool(plan.full), plan.cost) < (bool(best.full), best.cost):
                 best = plan
         if best is None:
-            source = self.network.streams[wanted.stream]
-            raise QueryError(f"subscription {name}: there is no way from site {source} to site {site}")
+            begin = self.network.streams[wanted.stream]
+            raise QueryError(f"subscription {name}: there is no way from site {begin} to site {site}")
         return best
 
     # candidates
@@ -189,7 +195,7 @@ class Optimizer:
             if added > 0 and added > left
         )
         cost = self.model.cost(links.values(), sites.values())
-        return Plan(plan.parent, plan.steps, plan.loads, plan.traffic, cost, full, plan.widening)
+        return replace(plan, cost=cost, full=full)
 
     def _widenings(self, wanted: Properties, site: str) -> Iterator[Plan]:
         for stream in self.installed.index.nearest(wanted, WIDENED):
