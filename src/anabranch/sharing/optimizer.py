@@ -30,7 +30,7 @@ from anabranch.sharing.routes import plans_around
 from anabranch.sharing.shareability import needs, shareable
 from anabranch.sharing.widening import added_by, widened
 
-#: Of the streams that match at a site, so many with the least work are tried; the others need more work there.
+#: Of the streams that match at a site, so many are tried: those that need the least work.
 TRIED = 3
 #: So many streams are tried for widening.
 WIDENED = 8
