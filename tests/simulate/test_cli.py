@@ -55,7 +55,13 @@ def test_plots_and_json(anabranch: Command, tmp_path: Path) -> None:
         "example.json",
     ]
     found = json.loads((tmp_path / "p" / "example.json").read_text())
-    assert found[0]["rows"][0].keys() == {"site", "data-shipping", "query-shipping", "stream-sharing"}
+    assert found["plans"]["q1"]["steps"][0]["path"][0] == "SP4"
+    assert found["tables"][0]["rows"][0].keys() == {
+        "site",
+        "data-shipping",
+        "query-shipping",
+        "stream-sharing",
+    }
 
 
 def test_a_network_of_ones_own(anabranch: Command, tmp_path: Path) -> None:

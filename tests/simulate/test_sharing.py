@@ -12,6 +12,7 @@ from anabranch.sharing.choices import Bypass, Strategy
 from anabranch.simulate.choices import STREAMS, Name
 from anabranch.simulate.derive import answer
 from anabranch.simulate.photons import Photons, generated, recorded
+from anabranch.simulate.report import graphs
 from anabranch.simulate.scenarios import scenario
 from anabranch.simulate.sharing import Outcome, Settings, bound, compare, scarce
 from anabranch.simulate.windows import Clock
@@ -81,6 +82,18 @@ def test_every_strategy_gives_every_subscriber_his_answer(widen: bool) -> None:
             assert len(found) == len(right)
             for row, wanted in zip(found, right, strict=True):
                 assert row == pytest.approx(wanted)
+
+
+def test_graphs_of_the_papers_example() -> None:
+    """Figure 17: queries 2 and 3 are made from query 1, query 4 from query 3."""
+    streams = photons(1)
+    outcome = compare(scenario(Name.EXAMPLE, streams), streams, Settings())[2]
+    found = graphs(outcome)
+    assert found["shareable"] == [["q1", "q2"], ["q1", "q3"], ["q3", "q4"]]
+    read = outcome.optimizer.installed.reads
+    edges = [(0, read["q1"]), (read["q1"], read["q2"]), (read["q1"], read["q3"]), (read["q3"], read["q4"])]
+    assert found["dependencies"] == edges
+    assert [node["read_by"] for node in found["nodes"]] == [[], ["q1"], ["q2"], ["q3"], ["q4"]]
 
 
 def test_estimates_are_near_what_is_measured() -> None:

@@ -94,7 +94,7 @@ def sharing(
     for table in tables:
         _show(table)
     if out is not None:
-        _write(out, run.name, tables)
+        _write(out, run.name, tables, outcomes[-1])
 
 
 def _own(file: Path, streams: list[Photons], queries: int | None, seed: int) -> Scenario:
@@ -144,8 +144,9 @@ def _show(table: Table) -> None:
     print_table((table.first, *table.strategies), rows, right=table.strategies)
 
 
-def _write(folder: Path, name: str, tables: list[Table]) -> None:
+def _write(folder: Path, name: str, tables: list[Table], outcome: Outcome) -> None:
     from anabranch.simulate.plots import draw
+    from anabranch.simulate.report import graphs
 
     folder.mkdir(parents=True, exist_ok=True)
     load, traffic, accumulated, _, registration, rejection = tables
@@ -154,5 +155,10 @@ def _write(folder: Path, name: str, tables: list[Table]) -> None:
     draw(
         [registration, rejection], f"{name}: registration and rejection", folder / f"{name}-registration.png"
     )
-    (folder / f"{name}.json").write_text(json.dumps([table.to_json() for table in tables], indent=1))
+    facts = {
+        "tables": [table.to_json() for table in tables],
+        "plans": {query: plan.to_json() for query, plan in outcome.plans.items()},
+        **graphs(outcome),
+    }
+    (folder / f"{name}.json").write_text(json.dumps(facts, indent=1))
     typer.echo(f"\nplots and JSON are in {folder}")

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from anabranch.sharing.scenario import MBIT
+from anabranch.sharing.shareability import shareability_graph
 from anabranch.simulate.sharing import Outcome
 
 KBIT = MBIT / 1000
@@ -80,6 +81,27 @@ def registration_table(outcomes: Sequence[Outcome]) -> Table:
 def rejection_table(outcomes: Sequence[Outcome]) -> Table:
     row = (f"of {len(outcomes[0].seconds)}", *(len(one.rejected) for one in outcomes))
     return _table("rejected queries, with 10 % of the capacity and links of 1 Mbit/s", "", outcomes, [row])
+
+
+def graphs(outcome: Outcome) -> dict[str, Any]:
+    """The nodes that run, who is made from whom (the dependency graph), and which query could be made from
+    which (the shareability graph, without what follows from the rest)."""
+    installed, measured = outcome.optimizer.installed, _measured(outcome)
+    nodes = [
+        {
+            "node": node.number,
+            "stream": node.properties.text,
+            "path": list(node.path),
+            "read_by": sorted(node.subscribers),
+            "rows": measured.rows[node.number].num_rows,
+            "bytes": measured.rows[node.number].nbytes,
+        }
+        for node in installed.nodes.values()
+    ]
+    names = list(installed.reads)
+    asked = [installed.nodes[installed.reads[name]].properties for name in names]
+    shareable = [[names[wide], names[narrow]] for wide, narrow in sorted(shareability_graph(asked))]
+    return {"nodes": nodes, "dependencies": sorted(installed.dependencies()), "shareable": shareable}
 
 
 def _table(title: str, first: str, outcomes: Sequence[Outcome], rows: Sequence[tuple[Any, ...]]) -> Table:
