@@ -22,6 +22,7 @@ from anabranch.cli.explain import explain
 from anabranch.cli.list import list_subscriptions
 from anabranch.cli.results import results
 from anabranch.cli.run import run
+from anabranch.cli.simulate import app as simulate
 from anabranch.cli.subscribe import subscribe
 from anabranch.cli.translate import translate
 from anabranch.model.errors import AnabranchError
@@ -82,6 +83,7 @@ app.command("list")(_into_a_pipe(list_subscriptions))
 app.command("explain")(_into_a_pipe(explain))
 app.command("translate")(translate)
 app.command("demo")(demo)
+app.add_typer(simulate, name="simulate")
 
 
 def main(arguments: list[str] | None = None) -> None:

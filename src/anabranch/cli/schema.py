@@ -23,7 +23,7 @@ from anabranch.model.job import StreamDeclaration
 def columns_of(declaration: StreamDeclaration) -> tuple[Column, ...]:
     source = declaration.source
     if source.format == "parquet" and source.schema is None and source.path and not is_url(source.path):
-        file = next(_files(source.path), None)
+        file = next(files_below(source.path), None)
         if file is not None:
             return tuple(_columns(_schema(file, declaration.name)))
     from anabranch.spark.session import make_session  # seconds: only where nothing else helps
@@ -36,8 +36,8 @@ def columns_of(declaration: StreamDeclaration) -> tuple[Column, ...]:
         spark.stop()
 
 
-def _files(path: str) -> Iterator[Path]:
-    """The parquet files below a path, in order; Spark skips what begins with _ or a dot, too."""
+def files_below(path: str) -> Iterator[Path]:
+    """The files below a path, in order; Spark skips what begins with _ or a dot, too."""
     for found in sorted(glob.glob(path)) if has_wildcards(path) else [path]:
         if not os.path.isdir(found):
             yield from [Path(found)] if os.path.isfile(found) else []

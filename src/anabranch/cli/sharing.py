@@ -32,6 +32,7 @@ class Group:
     stream: str
     family: str
     shared: str
+    condition: Normal
     members: list[NewSubscription] = field(default_factory=list)
     parent: int | None = None
     depth: int = 0
@@ -72,7 +73,9 @@ def _filters(members: Sequence[NewSubscription], stream: Stream) -> list[Group]:
     normals = [_condition(one, stream) for one in members]
     forest = Forest.build(normals, stream)
     places = {node: place for place, node in enumerate(forest.nodes)}
-    groups = [Group(stream.name, "filters", _text(forest.normal(node))) for node in places]
+    groups = [
+        Group(stream.name, "filters", _text(forest.normal(node)), forest.normal(node)) for node in places
+    ]
     for one, normal in zip(members, normals, strict=True):
         groups[places[forest.node_of(normal)]].members.append(one)
     return _depth_first(groups, [places.get(forest.parent(node)) for node in places])
@@ -102,9 +105,10 @@ def _others(members: Sequence[NewSubscription], stream: Stream) -> list[Group]:
     for one in members:
         by = one.spec.get("by")
         parts = [f"by ({', '.join(by)})"] if by else []
-        parts.append(_text(_condition(one, stream)))
+        condition = _condition(one, stream)
+        parts.append(_text(condition))
         shared = ", ".join(parts)
-        groups.setdefault(shared, Group(stream.name, one.family, shared)).members.append(one)
+        groups.setdefault(shared, Group(stream.name, one.family, shared, condition)).members.append(one)
     return list(groups.values())
 
 

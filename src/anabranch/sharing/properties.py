@@ -1,0 +1,170 @@
+"""Properties: what a stream holds, and what a subscription asks for; the two are one thing (StreamGlobe 4.1).
+
+In: a bound select or aggregate query, or a registered stream. Out: its properties: plain immutable data,
+equal for what is equal. Never: names or the order of result columns; those are made where the subscriber is.
+
+    SELECT ra, en FROM photons WHERE ra < 5      stream photons, selection ra < 5, columns {en, ra}
+    SELECT avg(en) ... WINDOW RANGE 20 STEP 10   and a window, and the parts {count(*), count(en), sum(en)}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Select
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.stream import Stream, Time
+from anabranch.model.window import Window
+from anabranch.predicates.conjunction import EVERYTHING, Normal
+from anabranch.predicates.normal import normal_form
+from anabranch.predicates.terms import TRUE, And, Constant, Difference, Not, Or, Term
+from anabranch.predicates.text import normal_text
+
+#: The number of a window, from 0; and the count of its items, which every result carries.
+WINDOW, ITEMS = "window", "items"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Operator:
+    """A deterministic function of a user, known by name: from the columns `reads` of an item it makes others.
+
+    Two of them are the same if name and parameters are; nothing else is known about them.
+    """
+
+    name: str
+    parameters: tuple[int | float | str | bool, ...] = ()
+    reads: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value that travels: min, max, sum or count of a column; an average is a sum and a count."""
+
+    function: Function
+    column: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.function.value}({self.column})"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """Windows over the selected items, `parts` of each, and only those windows that satisfy `having`.
+
+    `having` speaks of `items` and of names such as `avg(en)`. ROWS windows are counted from `since`, where
+    the query was activated; RANGE windows from the first item of the registered stream, whoever asks.
+    """
+
+    window: Window
+    parts: frozenset[Part]
+    having: Normal = EVERYTHING
+    since: Time | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """A stream of items with `columns`, or of aggregates where `aggregated` is set (then `columns` is empty).
+
+    `time` is the reference element: the column that RANGE windows need.
+    """
+
+    stream: str
+    selection: Normal
+    columns: frozenset[str]
+    operators: frozenset[Operator] = frozenset()
+    aggregated: Aggregated | None = None
+    time: str | None = None
+
+    @property
+    def text(self) -> str:
+        """For people: photons[en >= 1.3](en, ra), photons[...] avg of 60 every 40."""
+        chosen = "" if self.selection == EVERYTHING else f"[{normal_text(self.selection)}]"
+        made = "".join(f" {one.name}{one.parameters}" for one in sorted(self.operators))
+        if self.aggregated is None:
+            return f"{self.stream}{chosen}{made}({', '.join(sorted(self.columns))})"
+        window, having = self.aggregated.window, self.aggregated.having
+        parts = ", ".join(sorted(part.name for part in self.aggregated.parts)) or ITEMS
+        filtered = "" if having == EVERYTHING else f" having {normal_text(having)}"
+        length = f"{window.size} {window.unit} every {window.step}"
+        return f"{self.stream}{chosen}{made} {parts} of {length}{filtered}"
+
+
+def source_properties(stream: Stream) -> Properties:
+    """The stream as it was registered: every item with every column."""
+    return Properties(
+        stream.name, EVERYTHING, frozenset(column.name for column in stream.columns), time=stream.time
+    )
+
+
+def properties_of(
+    spec: Select | Aggregate,
+    stream: Stream,
+    operators: Iterable[Operator] = (),
+    made: Mapping[str, ColumnType] | None = None,
+    since: Time | None = None,
+) -> Properties:
+    """What a bound query asks for. `made` are the types of the columns that `operators` make."""
+    more = tuple(Column(name, kind) for name, kind in (made or {}).items())
+    seen = replace(stream, columns=stream.columns + more) if more else stream
+    selection = normal_form(spec.condition, seen)
+    used = frozenset(operators)
+    if isinstance(spec, Select):
+        chosen = frozenset(output.column for output in spec.outputs)
+        return Properties(stream.name, selection, chosen, used, time=stream.time)
+    parts = frozenset(part for one in spec.aggregations for part in parts_of(one))
+    aggregated = Aggregated(spec.window, parts, having_of(spec, seen), since if spec.window.by_rows else None)
+    return Properties(stream.name, selection, frozenset(), used, aggregated, stream.time)
+
+
+def parts_of(aggregation: Aggregation) -> list[Part]:
+    """`count(*)` needs none: every result carries the count of its items."""
+    if aggregation.column is None:
+        return []
+    if aggregation.function is Function.AVG:
+        return [Part(Function.SUM, aggregation.column), Part(Function.COUNT, aggregation.column)]
+    return [Part(aggregation.function, aggregation.column)]
+
+
+def canonical_name(aggregation: Aggregation) -> str:
+    if aggregation.column is None:
+        return ITEMS
+    return f"{aggregation.function.value}({aggregation.column})"
+
+
+def having_of(spec: Aggregate, stream: Stream) -> Normal:
+    """HAVING without the names that the query gave: `avg_en >= 1.3` becomes `avg(en) >= 1.3`."""
+    if spec.having == TRUE:
+        return EVERYTHING
+    names = {one.name: canonical_name(one) for one in spec.aggregations} | {ITEMS: ITEMS}
+    columns = {ITEMS: ColumnType.INT}
+    for one in spec.aggregations:
+        columns[canonical_name(one)] = _result_type(one, stream)
+    results = Stream("results", tuple(Column(name, kind) for name, kind in columns.items()))
+    return normal_form(_renamed(spec.having, names), results)
+
+
+def _result_type(aggregation: Aggregation, stream: Stream) -> ColumnType:
+    match aggregation.function:
+        case Function.COUNT:
+            return ColumnType.INT
+        case Function.AVG:
+            return ColumnType.FLOAT
+    assert aggregation.column is not None
+    return stream.type_of(aggregation.column)
+
+
+def _renamed(term: Term, names: Mapping[str, str]) -> Term:
+    match term:
+        case Constant(column=column, op=op, value=value):
+            return Constant(names[column], op, value)
+        case Difference(column=column, op=op, other=other, offset=offset):
+            return Difference(names[column], op, names[other], offset)
+        case And(terms=terms):
+            return And(tuple(_renamed(part, names) for part in terms))
+        case Or(terms=terms):
+            return Or(tuple(_renamed(part, names) for part in terms))
+        case Not(term=inner):
+            return Not(_renamed(inner, names))

@@ -1,0 +1,97 @@
+"""One stream made from another: what a node of a plan does to the rows that reach it.
+
+In: the properties of both, and the rows of the one. Out: the rows of the other. Never: a look at rows or
+columns that the first stream does not carry, so that a wrong match shows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.families.filters.spec import Aggregate, Function, Select
+from anabranch.predicates.conjunction import EVERYTHING, Normal
+from anabranch.predicates.evaluate import evaluate
+from anabranch.sharing.conditions import residual, term_of
+from anabranch.sharing.operators import Registry
+from anabranch.sharing.properties import ITEMS, WINDOW, Properties, canonical_name
+from anabranch.simulate.windows import Clock, average, from_items, from_windows
+
+Row = dict[str, Any]
+
+NO_OPERATORS = Registry()
+
+
+def derive(
+    narrow: Properties,
+    wide: Properties,
+    rows: pa.RecordBatch,
+    clock: Clock,
+    registry: Registry = NO_OPERATORS,
+) -> pa.RecordBatch:
+    """The rows of `narrow` from those of `wide`."""
+    return derive_counted(narrow, wide, rows, clock, registry)[0]
+
+
+def derive_counted(
+    narrow: Properties,
+    wide: Properties,
+    rows: pa.RecordBatch,
+    clock: Clock,
+    registry: Registry = NO_OPERATORS,
+) -> tuple[pa.RecordBatch, int]:
+    """The rows, and how many passed the selection, before any window."""
+    if narrow == wide:
+        return rows, rows.num_rows
+    if wide.aggregated is not None:
+        assert narrow.aggregated is not None, "items cannot be made from aggregates"
+        made = from_windows(wide.aggregated.window, narrow.aggregated, rows, clock)
+        return _having(narrow.aggregated.having, made), 0
+    rows = registry.apply(narrow.operators - wide.operators, rows)
+    rows = _selected(residual(narrow.selection, wide.selection), rows)
+    if narrow.aggregated is None:
+        return rows.select(sorted(narrow.columns)), rows.num_rows
+    made = from_items(narrow.aggregated, rows, narrow.time, clock)
+    return _having(narrow.aggregated.having, made), rows.num_rows
+
+
+def _selected(condition: Normal, rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows if condition == EVERYTHING else rows.filter(pa.array(evaluate(term_of(condition), rows)))
+
+
+def _having(having: Normal, rows: pa.RecordBatch) -> pa.RecordBatch:
+    if having == EVERYTHING:
+        return rows
+    seen = rows
+    for name in sorted(set(having.columns())):
+        if name.startswith("avg("):
+            seen = seen.append_column(name, average(rows, name[4:-1]))
+    return rows.filter(pa.array(evaluate(term_of(having), seen)))
+
+
+def answer(spec: Select | Aggregate, rows: pa.RecordBatch, clock: Clock) -> list[Row]:
+    """What the subscriber sees: names and order of columns, averages, times of windows."""
+    if isinstance(spec, Select):
+        chosen: list[Row] = pa.record_batch(
+            {one.name: rows.column(one.column) for one in spec.outputs}
+        ).to_pylist()
+        return chosen
+    window = spec.window
+    numbers = np.asarray(rows.column(WINDOW))
+    origin = 0 if window.by_rows else clock.origin
+    starts = [origin + int(number) * window.step for number in numbers]
+    columns: dict[str, Any] = {
+        "window_start": starts,
+        "window_end": [start + window.size for start in starts],
+        ITEMS: rows.column(ITEMS),
+    }
+    for one in spec.aggregations:
+        if one.function is Function.AVG:
+            assert one.column is not None
+            columns[one.name] = average(rows, one.column)
+        else:
+            columns[one.name] = rows.column(canonical_name(one))
+    shown: list[Row] = pa.table(columns).to_pylist()
+    return shown
