@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -106,12 +105,8 @@ def test_estimates_are_near_what_is_measured() -> None:
     assert sum(installed.loads.values()) == pytest.approx(sum(outcome.measured.loads.values()), rel=0.25)
 
 
-HESS = Path(os.environ.get("ANABRANCH_DATA", "")) / "photons_hess.parquet"
-
-
-@pytest.mark.skipif(not HESS.exists(), reason="ANABRANCH_DATA names no folder with photons_hess.parquet")
-def test_recorded_photons() -> None:
-    streams = [recorded("photons", HESS, 20_000)]
+def test_recorded_photons(shared_data: Path) -> None:
+    streams = [recorded("photons", shared_data / "photons_hess.parquet", 20_000)]
     data, query, sharing = compare(scenario(Name.EXAMPLE, streams), streams, Settings())
     assert total(sharing) < total(query) < total(data)
     assert sharing.measured is not None
