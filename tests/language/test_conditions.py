@@ -6,6 +6,7 @@ import pytest
 
 from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.language.bind import compile_query
+from anabranch.language.unparse import unparse
 from anabranch.predicates.terms import TRUE, And, Constant, Difference, Not, Op, Or, Term
 from tests.language.refused import refused
 from tests.language.streams import STREAMS
@@ -201,12 +202,28 @@ BAD_HAVING = [
         "[[price]] > 1",
         "price is a column of the items; HAVING takes the aggregates: m, count(*), max(ts), items",
     ),
-    ("[[sum(price)]] > 1", "sum(price) is not in the select list"),
+    ("sum([[prize]]) > 1", "unknown column 'prize' in stream trades", "did you mean 'price'?"),
     ("[[mm]] > 1", "unknown column 'mm' in the results", "did you mean 'm'?"),
     ("[[med]](price) > 1", "unknown function 'med'"),
     ("[[m > 'a']]", "m is a number; 'a' is a string"),
     ("[[max(ts) > 5]]", "max(ts) is a timestamp; 5 is a number"),
 ]
+
+
+def test_having_can_ask_for_more_than_is_shown() -> None:
+    text = "SELECT avg(price) AS m FROM trades WINDOW ROWS 9 HAVING max(price) > 3 AND avg(price) < 2"
+    spec = compile_query(text, STREAMS).spec
+    assert isinstance(spec, Aggregate)
+    assert [(a.function, a.column, a.is_shown) for a in spec.aggregations] == [
+        ("avg", "price", True),
+        ("max", "price", False),
+    ]
+    assert unparse(spec, STREAMS["trades"]) == text.replace("avg(price) < 2", "m < 2")
+    impossible = "[[HAVING sum(price) > 1 AND sum(price) < 0]]"
+    refused(
+        f"SELECT avg(price) AS m FROM trades WINDOW ROWS 9 {impossible}",
+        "sum(price) > 1 and sum(price) < 0 exclude each other",
+    )
 
 
 @pytest.mark.parametrize(("marked", "fragments"), [(bad, fragments) for bad, *fragments in BAD_HAVING])

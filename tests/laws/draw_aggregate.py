@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from anabranch.families.filters.spec import Aggregate, Aggregation, Function
+from anabranch.families.filters.spec import HIDDEN, Aggregate, Aggregation, Function
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import MICROSECONDS, Stream
 from anabranch.model.window import AtEnd, Window
@@ -84,7 +84,8 @@ def _aggregations(draw: st.DrawFn) -> tuple[Aggregation, ...]:
     out = []
     for place in range(draw(st.integers(1, 4))):
         function = draw(st.sampled_from(list(Function)))
-        out.append(Aggregation(function, draw(st.sampled_from(_FUNCTIONS[function])), f"v{place}"))
+        name = draw(st.sampled_from([f"v{place}", f"v{place}", f"{HIDDEN}v{place}"]))
+        out.append(Aggregation(function, draw(st.sampled_from(_FUNCTIONS[function])), name))
     return tuple(out)
 
 

@@ -23,7 +23,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from anabranch.families.filters.spec import Aggregate, Aggregation, Function
+from anabranch.families.filters.spec import HIDDEN, Aggregate, Aggregation, Function
 from anabranch.model.columns import ColumnType
 from anabranch.model.window import AtEnd
 from tests.laws.case import Asked, Case
@@ -117,9 +117,12 @@ def _sum(values: list[Any]) -> Any:
 
 
 def _shown(case: Case, spec: Aggregate, row: Row) -> Row:
-    """Times as the subscriber sees them: timestamps in place of microseconds."""
+    """As the subscriber sees it: no aggregate that only HAVING asks for, timestamps in place of
+    microseconds.
+    """
     from datetime import UTC, datetime, timedelta
 
+    row = {name: value for name, value in row.items() if not name.startswith(HIDDEN)}
     if spec.window.by_rows or case.stream.time_type is not ColumnType.TIMESTAMP:
         return row
     shown = {

@@ -6,7 +6,10 @@ Never: a spec that can never have a result.
 
 from __future__ import annotations
 
-from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Output, Select
+from dataclasses import replace
+from functools import partial
+
+from anabranch.families.filters.spec import HIDDEN, Aggregate, Aggregation, Function, Output, Select
 from anabranch.language import syntax as s
 from anabranch.language.clauses import Clauses
 from anabranch.language.conditions import FALSE, condition
@@ -41,7 +44,7 @@ def possible(term: Term, stream: Stream, place: s.Place) -> Term:
     except QueryError as error:  # too many alternatives; it does not know the place
         raise refuse(error.message, place) from None
     if reason is not None:
-        raise refuse(f"this can never be true: {reason}", place)
+        raise refuse(f"this can never be true: {reason.replace(HIDDEN, '')}", place)
     return term
 
 
@@ -65,10 +68,12 @@ def _output(item: s.Item, scope: ItemScope) -> Output:
 def _check_names(names: list[str], head: s.Chosen, taken: tuple[str, ...] = ()) -> None:
     seen = set(taken)
     for name, item in zip(names, head.items, strict=True):
-        if name.startswith(NUMBER):
-            raise refuse(
-                f"a result column cannot be called '{name}'; names must not begin with {NUMBER}", item.place
-            )
+        for reserved in (NUMBER, HIDDEN):
+            if name.startswith(reserved):
+                raise refuse(
+                    f"a result column cannot be called '{name}'; names must not begin with {reserved}",
+                    item.place,
+                )
         if name in taken:
             raise refuse(
                 f"the results have a column '{name}' already; give this one another name with AS", item.place
@@ -87,8 +92,9 @@ def bind_aggregate(head: s.Chosen, clauses: Clauses, scope: ItemScope, where: Te
     _check_names([aggregation.name for aggregation in aggregations], head, WINDOW_COLUMNS)
     clause = clauses.need(s.WindowClause, head, "WINDOW ROWS 20 STEP 10")
     window = bind_window(clause, clauses.get(s.AtEndClause), scope.stream, scope.text)
-    having = _having(clauses, ResultScope(scope.text, aggregations, types, scope.stream))
-    return Aggregate(aggregations, window, where, having)
+    results = ResultScope(scope.text, aggregations, types, scope.stream, partial(_called, scope=scope))
+    having = _having(clauses, results)
+    return Aggregate(tuple(results.aggregations), window, where, having)
 
 
 def _having(clauses: Clauses, scope: ResultScope) -> Term:
@@ -107,13 +113,18 @@ def bind_aggregation(item: s.Item, scope: ItemScope) -> tuple[Aggregation, Colum
             f"{call.text} is a column among aggregates; select either, or write for example max({call.text})",
             item.place,
         )
+    aggregation, type_ = _called(call, scope)
+    return replace(aggregation, name=item.alias.text) if item.alias else aggregation, type_
+
+
+def _called(call: s.Call, scope: ItemScope) -> tuple[Aggregation, ColumnType]:
+    """An aggregate under the name it has by itself."""
     if call.function not in FUNCTIONS:
         raise unknown_function(call)
     function = Function(call.function)
     column = None if call.argument is None else scope.column(call.argument).name
     type_ = _result_type(function, None if column is None else scope.stream.type_of(column), call)
-    name = item.alias.text if item.alias else default_name(function, column)
-    return Aggregation(function, column, name), type_
+    return Aggregation(function, column, default_name(function, column)), type_
 
 
 def _result_type(function: Function, column: ColumnType | None, call: s.Call) -> ColumnType:

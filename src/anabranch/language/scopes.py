@@ -7,9 +7,10 @@ Never: a condition.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from anabranch.families.filters.spec import Aggregation, Function
+from anabranch.families.filters.spec import HIDDEN, Aggregation, Function
 from anabranch.language.errors import refuse, short, unknown
 from anabranch.language.syntax import Call, Name, Place
 from anabranch.model.columns import Column, ColumnType
@@ -74,14 +75,22 @@ class ItemScope(Scope):
 
 
 class ResultScope(Scope):
-    """The aggregates of a query, by name or as they are written in its select list, and `items`."""
+    """The aggregates of a query, by name or as they are written, and `items`. `bind` gives the aggregates
+    that a condition asks for beyond those of the select list; they are added to `aggregations`.
+    """
 
     def __init__(
-        self, text: str, aggregations: Sequence[Aggregation], types: Sequence[ColumnType], stream: Stream
+        self,
+        text: str,
+        aggregations: Sequence[Aggregation],
+        types: Sequence[ColumnType],
+        stream: Stream,
+        bind: Callable[[Call], tuple[Aggregation, ColumnType]],
     ) -> None:
         super().__init__(text)
         self.stream = stream
-        self._aggregations = aggregations
+        self.aggregations = list(aggregations)
+        self._bind = bind
         self._columns = {a.name: Column(a.name, type_) for a, type_ in zip(aggregations, types, strict=True)}
         self._columns["items"] = Column("items", ColumnType.INT)
 
@@ -101,17 +110,14 @@ class ResultScope(Scope):
         raise unknown_column(name, self._columns, "in the results")
 
     def call(self, call: Call) -> Column:
-        if call.function not in FUNCTIONS:
-            raise unknown_function(call)
-        argument = call.argument.text if call.argument else None
-        same = [
-            a.name for a in self._aggregations if (a.function.value, a.column) == (call.function, argument)
-        ]
-        if not same:
-            shown = default_name(call.function, argument)
-            raise refuse(f"{shown} is not in the select list; add it there to use it in HAVING", call.place)
-        name = default_name(call.function, argument)
-        return self._columns[name if name in same else same[0]]
+        wanted, type_ = self._bind(call)
+        key, name = (wanted.function, wanted.column), wanted.name
+        same = [a.name for a in self.aggregations if (a.function, a.column) == key]
+        if same:
+            return self._columns[name if name in same else same[0]]
+        hidden = replace(wanted, name=HIDDEN + name)
+        self.aggregations.append(hidden)
+        return self._columns.setdefault(hidden.name, Column(hidden.name, type_))
 
 
 class ConstantScope(Scope):

@@ -50,8 +50,9 @@ def _aggregate(spec: Aggregate, stream: Stream) -> str:
     for a in spec.aggregations:
         call = f"{a.function.value}({'*' if a.column is None else _name(a.column)})"
         default = default_name(a.function.value, a.column)
-        calls.append(_as(call, default, a.name))
-        written[a.name] = call if a.name == default else _name(a.name)
+        if a.is_shown:
+            calls.append(_as(call, default, a.name))
+        written[a.name] = call if a.name == default or not a.is_shown else _name(a.name)
     text = f"SELECT {', '.join(calls)} {_from(stream, spec.condition)} {_window(spec.window, stream)}"
     if spec.having == TRUE:
         return text

@@ -86,5 +86,9 @@ def aggregate_shown(spec: Aggregate, stream: Stream) -> tuple[Shown, ...]:
         Shown(start, Column("window_start", kind)),
         Shown(end, Column("window_end", kind)),
         Shown(ITEMS, Column(ITEMS, ColumnType.INT)),
-        *(Shown(place.stored, Column(place.name, place.type)) for place in places_of(spec, stream)),
+        *(
+            Shown(place.stored, Column(place.name, place.type))
+            for place, aggregation in zip(places_of(spec, stream), spec.aggregations, strict=True)
+            if aggregation.is_shown
+        ),
     )

@@ -45,6 +45,10 @@ class Function(StrEnum):
     AVG = "avg"
 
 
+#: How the names of aggregations begin that only HAVING asks for; no user's column can be called so.
+HIDDEN = "having:"
+
+
 @dataclass(frozen=True)
 class Aggregation:
     """`function(column) AS name`; column None is `count(*)`."""
@@ -53,12 +57,17 @@ class Aggregation:
     column: str | None
     name: str
 
+    @property
+    def is_shown(self) -> bool:
+        return not self.name.startswith(HIDDEN)
+
 
 @dataclass(frozen=True)
 class Aggregate:
     """Aggregates over windows of the items that satisfy `condition`.
 
-    `having` is a condition over the names of the aggregations and `items`.
+    `having` is a condition over the names of the aggregations and `items`. Aggregations that only `having`
+    asks for are not shown.
     """
 
     aggregations: tuple[Aggregation, ...]

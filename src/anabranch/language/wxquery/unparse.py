@@ -74,6 +74,9 @@ def _variables(spec: Aggregate) -> Iterator[tuple[str, str]]:
     """For each aggregate the variable that gives it its name."""
     taken = set()
     for a in spec.aggregations:
+        if not a.is_shown:
+            call = default_name(a.function.value, a.column)
+            raise _cannot(f"{call} is only in HAVING; put it into the select list")
         plain = plain_variable(a.function.value, a.column)
         variable = plain if a.name == default_name(a.function.value, a.column) else a.name
         if not _NAME.fullmatch(variable) or (variable == plain and variable == a.name) or variable in taken:
