@@ -15,7 +15,9 @@ import pytest
 
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
+from anabranch.model.job import Source, StreamDeclaration
 from anabranch.spark.engine import Engine
+from anabranch.spark.sources import infer
 from tests.catalog.test_dtd import PHOTONS
 from tests.language.wxquery.paper import FIGURE_4
 
@@ -84,6 +86,53 @@ def test_csv(spark: SparkSession, tmp_path: Path) -> None:
     assert engine.results("q").to_pylist() == GOOD
     balanced(engine, 4)
     assert letters(engine) == [("malformed", "x,1,y")]
+
+
+def test_one_wrong_value_does_not_make_text_of_a_column(spark: SparkSession, tmp_path: Path) -> None:
+    """In JSON, "7" is text and stays it; a time may be text, where it can be read as one."""
+    items = [
+        {"t": f"2026-01-01T00:00:{n:02d}Z", "n": n, "v": n / 4, "code": str(n), "in": {"x": n}}
+        for n in range(20)
+    ]
+    items[3] |= {"n": "many"}
+    items[5] |= {"v": "7"}
+    items[7] |= {"in": {"x": "?"}}
+    items[9] |= {"t": "yesterday"}
+    (tmp_path / "in.json").write_text("".join(json.dumps(item) + "\n" for item in items))
+    engine = run(spark, tmp_path / "out", "json", path=str(tmp_path / "in.json"), time="t")
+    types = {column.name: column.type for column in engine.streams["s"].columns}
+    assert types == {
+        "t": ColumnType.TIMESTAMP,
+        "n": ColumnType.INT,
+        "v": ColumnType.FLOAT,
+        "code": ColumnType.STRING,
+        "in.x": ColumnType.INT,
+    }
+    assert [row["n"] for row in engine.results("q").to_pylist()] == [
+        n for n in range(20) if n not in (3, 5, 7, 9)
+    ]
+    balanced(engine, 20)
+    assert [json.loads(content) for _, content in letters(engine)] == [items[n] for n in (3, 5, 7, 9)]
+
+
+@pytest.mark.parametrize("form", ["csv", "xml"])
+def test_types_in_spite_of_dirt(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    rows = [[str(n), str(n / 4), f"k{n}", "x" if n % 3 else "7"] for n in range(20)]
+    rows[4][0] = rows[6][1] = "?"
+    names, path = ["n", "v", "key", "mixed"], tmp_path / f"in.{form}"
+    if form == "csv":
+        path.write_text("\n".join(map(",".join, [names, *rows])))
+    else:
+        item = "".join(f"<{name}>{{}}</{name}>" for name in names)
+        path.write_text(f"<all>{''.join(f'<item>{item.format(*row)}</item>' for row in rows)}</all>")
+    declaration = StreamDeclaration("s", Source(form, {"path": str(path)}), {"time": "n"})
+    _, columns = infer(spark, declaration)
+    assert {column.name: column.type for column in columns} == {
+        "n": ColumnType.INT,
+        "v": ColumnType.FLOAT,
+        "key": ColumnType.STRING,
+        "mixed": ColumnType.STRING,
+    }
 
 
 def test_xml_elements_become_paths(spark: SparkSession, tmp_path: Path) -> None:

@@ -196,8 +196,8 @@ def moment(value: Any) -> int | float | datetime:
     if isinstance(value, date):
         return datetime.combine(value, time())
     try:
-        return number(value)
-    except Wrong:
+        return datetime.fromisoformat(value) if isinstance(value, str) else number(value)
+    except (Wrong, ValueError):
         raise Wrong(
             "a number in the units of the stream's time, or a date such as 2026-01-31T12:00:00Z"
         ) from None

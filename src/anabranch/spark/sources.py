@@ -27,6 +27,7 @@ from anabranch.model.errors import JobError
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.stream import Stream
 from anabranch.spark import generator
+from anabranch.spark.dirt import cleaned
 from anabranch.spark.route import CORRUPT
 from anabranch.zones.order import SOURCE_ORDER
 
@@ -153,7 +154,11 @@ def _schema(spark: SparkSession, declaration: StreamDeclaration) -> T.StructType
                 'such as schema = "t double, x double"'
             )
         options = _options(source) | ({"inferSchema": "true"} if source.format == "csv" else {})
-        found = spark.read.format(source.format).options(**options).load(source.path).schema
+        reader = spark.read.format(source.format).options(**options)
+        found = reader.load(source.path).schema
+        if source.format in TEXTS:
+            time = declaration.settings.get("time")
+            found = cleaned(reader, source.path or "", found, source.format == "json", time, declaration.name)
         return _declared(_dtd(source).elements, found) if "dtd" in source.options else found
     except AnalysisException as error:
         raise JobError(f"stream {declaration.name}: {_first_line(error)}") from error
