@@ -74,7 +74,7 @@ def test_json(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_csv(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text('t,v,s\n1,0.5,a\n2,,"b,c"\nx,1,y\n4,2.5,\n')
+    (tmp_path / "in.csv").write_text('t,v,s\n1,0.5,"a ""b"""\n2,,"b,c"\nx,1,y\n4,2.5,\n')
     engine = run(
         spark,
         tmp_path / "out",
@@ -83,7 +83,7 @@ def test_csv(spark: SparkSession, tmp_path: Path) -> None:
         path=str(tmp_path / "in.csv"),
         time="t",
     )
-    assert engine.results("q").to_pylist() == GOOD
+    assert engine.results("q").to_pylist() == [GOOD[0] | {"s": 'a "b"'}, *GOOD[1:]]
     balanced(engine, 4)
     assert letters(engine) == [("malformed", "x,1,y")]
 

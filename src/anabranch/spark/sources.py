@@ -122,6 +122,7 @@ def _options(source: Source) -> dict[str, str]:
         options["columnNameOfCorruptRecord"] = _CORRUPT_RECORD
     if source.format == "csv":
         options.setdefault("header", "true")
+        options.setdefault("escape", '"')  # a quote in quotes is doubled (RFC 4180)
     if source.format == "xml":
         options.setdefault("rowTag", _dtd(source).item if "dtd" in source.options else _row(source) or "item")
     return options
