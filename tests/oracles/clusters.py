@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -133,9 +132,9 @@ def _summary(spec: Clusters, rows: list[Row], found: dict[int, Member]) -> list[
                 "cluster": cluster,
                 "cores": roles.count("core"),
                 "edges": roles.count("edge"),
-                "centre": json.dumps([sum(axis) / len(axis) for axis in axes]),
-                "low": json.dumps([min(axis) for axis in axes]),
-                "high": json.dumps([max(axis) for axis in axes]),
+                "centre": [sum(axis) / len(axis) for axis in axes],
+                "low": [min(axis) for axis in axes],
+                "high": [max(axis) for axis in axes],
                 "noise": len(rows) - len(found),
             }
         )

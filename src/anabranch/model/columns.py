@@ -7,6 +7,8 @@
 | string    | string                | codes of a dictionary           | null      |
 | bool      | bool                  | uint8                           | null      |
 | timestamp | timestamp[us, UTC]    | int64, microseconds since 1970  | null      |
+
+Results can have points, too: lists of float64, which no stream has.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ class ColumnType(StrEnum):
     STRING = "string"
     BOOL = "bool"
     TIMESTAMP = "timestamp"
+    POINT = "point"
 
     @property
     def is_number(self) -> bool:

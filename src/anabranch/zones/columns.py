@@ -17,6 +17,7 @@ ARROW_TYPES: dict[ColumnType, pa.DataType] = {
     ColumnType.STRING: pa.string(),
     ColumnType.BOOL: pa.bool_(),
     ColumnType.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    ColumnType.POINT: pa.list_(pa.float64()),
 }
 
 Array = np.ndarray[Any, Any]

@@ -7,7 +7,7 @@
 | changes | a member that changed | cluster, change, id, role, other: see `changes` |
 
 `centre` is the mean of all members, cores and edges alike; `low` and `high` are the corners of the box around
-them. They are JSON text, one number a coordinate in the order of the query's BY: `[12.5, -3]`. `noise` counts
+them. They are lists, one number a coordinate in the order of the query's BY: `[12.5, -3.0]`. `noise` counts
 the points of the window in no cluster.
 
 Windows in time are in `window_start` and `window_end`, of the stream's time type (`window_start_float` and
@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from anabranch.families.clusters.changes import CHANGES, Changed
 from anabranch.families.clusters.points import Points
@@ -127,15 +126,13 @@ def _column(name: str, values: Array) -> pa.Array:
     if name == "other":
         return pa.array(values, pa.int64(), mask=values == 0)
     if values.ndim == 2:
-        return _texts(values)
+        return _lists(values)
     return pa.array(values, pa.int64())
 
 
-def _texts(values: Array) -> pa.Array:
-    """Rows of numbers as JSON text; what is not finite is null."""
-    numbers = []
-    for axis in range(values.shape[1]):
-        column = pa.array(np.ascontiguousarray(values[:, axis]))
-        numbers.append(pc.if_else(pc.is_finite(column), column.cast(pa.string()), "null"))
-    inner = pc.binary_join_element_wise(*numbers, ", ")
-    return pc.binary_join_element_wise("[", inner, "]", "")
+def _lists(values: Array) -> pa.Array:
+    """Rows of numbers as lists; what is not finite is null."""
+    count, axes = values.shape
+    flat = values.ravel()
+    offsets = np.arange(0, (count + 1) * axes, axes, dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat, mask=~np.isfinite(flat)))

@@ -39,8 +39,8 @@ class ClustersFamily(Family):
                 table, columns = MEMBERS_TABLE, {"cluster": _INT, "id": id_type, "role": _STRING}
             case Emit.SUMMARY:
                 numbers = dict.fromkeys(("cluster", "cores", "edges"), _INT)
-                texts = dict.fromkeys(("centre", "low", "high"), _STRING)
-                table, columns = SUMMARY_TABLE, {**numbers, **texts, "noise": _INT}
+                points = dict.fromkeys(("centre", "low", "high"), ColumnType.POINT)
+                table, columns = SUMMARY_TABLE, {**numbers, **points, "noise": _INT}
             case Emit.CHANGES:
                 columns = {"cluster": _INT, "change": _STRING, "id": id_type, "role": _STRING, "other": _INT}
                 table = CHANGES_TABLE
