@@ -78,7 +78,10 @@ def windows_of(spec: Clusters, items: list[Row], asked: Asked) -> list[Window]:
         rest = [window for window in rest if window[2]]
     if cancelled or spec.window.end is AtEnd.CUT:
         return full
-    return full + (rest[:1] if spec.window.end is AtEnd.GATHER else rest)
+    if spec.window.end is AtEnd.RUN:
+        return full + rest
+    nothing_remains = spec.window.by_rows and bool(full) and full[-1][1] == len(points)
+    return full if nothing_remains else full + rest[:1]
 
 
 def _eligible(spec: Clusters, item: Row) -> bool:

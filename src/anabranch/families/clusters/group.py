@@ -130,7 +130,7 @@ class Group:
         """The stream has ended: windows that are not full come out as each query says."""
         windows: list[Window] = []
         for query in self.queries.values() if self.points.stop else ():
-            left = query.last_windows
+            left = query.last_windows(self.points.stop)
             while left is None or left > 0:
                 start, end = query.edges(self.origin)
                 position = self._position(query, start)

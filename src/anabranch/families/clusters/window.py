@@ -93,10 +93,15 @@ class Standing:
             index += 1
         self.index = max(self.index, index)
 
-    @property
-    def last_windows(self) -> int | None:
-        """How many windows that are not full come out when the stream ends; None: all that hold an item."""
-        return {AtEnd.CUT: 0, AtEnd.GATHER: 1, AtEnd.RUN: None}[self.spec.window.end]
+    def last_windows(self, stop: int) -> int | None:
+        """How many windows that are not full come out when the stream ends before the point at position
+        `stop`; None: all that hold an item. Where a window of rows ended there, nothing remains to gather.
+        """
+        window = self.spec.window
+        ended = self.base + (self.index - 1) * int(window.step) + int(window.size)
+        if window.end is AtEnd.GATHER and window.by_rows and self.index and ended == stop:
+            return 0
+        return {AtEnd.CUT: 0, AtEnd.GATHER: 1, AtEnd.RUN: None}[window.end]
 
 
 def _end(origin: Time, index: int, step: Time, size: Time) -> Time:
