@@ -58,6 +58,12 @@ class Structure:
         return self.offset + self.count
 
     @property
+    def nbytes(self) -> int:
+        """What is kept to know clusters: neighbours and cells, neither coordinates nor the search grid."""
+        cells = (array.nbytes for cells, _ in self._levels.values() for array in cells)
+        return sum(array.nbytes for array in self.lists) + sum(cells)
+
+    @property
     def _rings(self) -> int:
         """How many rings of search cells around a point can hold its neighbours."""
         return 1 if self._farthest / self._side < searchgrid.FARTHEST_EXACT_CELL else 2
