@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from anabranch.families.clusters.structure import Found, Pattern, Structure
+from anabranch.families.clusters.structure import Due, Found, Structure
 from anabranch.simulate.clusters.strategy import Query, Strategy
 from anabranch.zones.columns import Array
 
@@ -27,14 +26,14 @@ class Chandi(Strategy):
         self.stop += len(points)
 
     def found(self, due: Sequence[int]) -> Iterator[tuple[int, Found]]:
-        windows: dict[Pattern, dict[int, int]] = defaultdict(dict)
-        for number in due:
-            query = self.queries[number]
-            windows[query.range, query.count][number] = self.structure.stop - query.size
-        for pattern, starts in windows.items():
-            found = self.structure.clusters(pattern, starts.values())
-            for number, start in starts.items():
-                yield number, found[start]
+        windows = {number: self._window(number) for number in due}
+        found = self.structure.clusters(windows.values())
+        for number, window in windows.items():
+            yield number, found[window]
+
+    def _window(self, number: int) -> Due:
+        query = self.queries[number]
+        return (query.range, query.count), self.stop - query.size
 
     @property
     def structure_bytes(self) -> int:
