@@ -30,8 +30,8 @@ def _entered(points: np.ndarray, patterns: Patterns, first: int = 0) -> tuple[Li
 def _entries(lists: Lists, point: int) -> list[tuple[int, int]]:
     """(rank, neighbour) of the list and its box, in order of rank, then newest first."""
     out = np.empty(lists.size[point] + lists.new[point], np.int64)
-    size = neighbours.sorted_list(lists, point, out)
-    return [(neighbours.rank_in(entry), neighbours.near_in(entry)) for entry in out[:size].tolist()]
+    neighbours.sorted_list(lists.pool, lists.at[point], lists.size[point], lists.new[point], out)
+    return [(neighbours.rank_in(entry), neighbours.near_in(entry)) for entry in out.tolist()]
 
 
 def _known(lists: Lists, point: int, rank: int) -> list[int]:

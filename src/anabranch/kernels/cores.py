@@ -66,6 +66,7 @@ def core_masks(lists: Lists, due: Due, stop: int, masks: Array) -> None:
     """Makes masks[word, point] the windows in which each point is core. masks: int64[words, stop]."""
     words, groups = len(masks), len(due.starts)
     rank, least, word, bit = due.rank, due.least, due.word, due.bit
+    pool, at, sizes, waiting = lists.pool, lists.at, lists.size, lists.new
     masks[:, : due.starts[0]] = 0
     longest = 0
     for point in range(due.starts[0], stop):
@@ -81,7 +82,9 @@ def core_masks(lists: Lists, due: Due, stop: int, masks: Array) -> None:
         bound = lists.bound[point]
         for place in range(words):
             masks[place, point] = due.reach[place, bound] & due.alive[place, begun]
-        size = sorted_list(lists, point, entries) if bound else 0
+        size = sizes[point] + waiting[point] if bound else 0
+        if size:
+            sorted_list(pool, at[point], sizes[point], waiting[point], entries)
         for place in range(size):
             near[place], far[place] = near_in(entries[place]), rank_in(entries[place])
         for group in range(begun):

@@ -87,13 +87,12 @@ def _join(leader: Array, one: int, other: int, windows: int) -> None:
         leader[max(here, there), window] = min(here, there)
 
 
-@kernel
+@leaf
 def _join_cells(
     newest: Array, chained: Array, leader: Array, points: Array, mask: Array, one: int, other: int,
-    apart: int, asked: Asked, reach: Array,
+    apart: int, ranges: Array, table: Array, scale: float, reach: Array,
 ) -> None:  # fmt: skip
     """Joins two cells in those of the windows `apart` in which a pair of their cores is within the range."""
-    ranges, table, scale = asked.ranges, asked.table, asked.scale
     largest = ranges[-1]
     here = newest[one]
     while here >= 0 and apart:
@@ -150,6 +149,7 @@ def grow(
     First adjacent cells, then the second ring: by then nearly all cells there are in the same tree already.
     reach: int64[ranks + 1], the windows with a range of at least this rank.
     """
+    ranges, slots_of_ranks, scale = asked.ranges, asked.table, asked.scale
     axes = points.shape[1]
     cores = 0
     for point in range(start, stop):
@@ -180,8 +180,9 @@ def grow(
                         apart = _apart(leader, cell, other, held[cell] & held[other])
                         if apart:
                             _join_cells(
-                                newest, chained, leader, points, mask, cell, other, apart, asked, reach
-                            )
+                                newest, chained, leader, points, mask, cell, other, apart,
+                                ranges, slots_of_ranks, scale, reach,
+                            )  # fmt: skip
     return Trees(cell_of, _flat(leader))
 
 

@@ -87,15 +87,13 @@ def _insert(entries: Array, low: int, high: int, entry: int) -> int:
     return place
 
 
-@kernel
-def sorted_list(lists: Lists, owner: int, out: Array) -> int:
-    """The whole list of a point with its newcomers, by rank, then newest first; returns how many they are."""
-    at, size, new = lists.at[owner], lists.size[owner], lists.new[owner]
+@leaf
+def sorted_list(pool: Array, at: int, size: int, new: int, out: Array) -> None:
+    """A whole list with the newcomers behind it, by rank, then newest first."""
     for place in range(size):
-        out[place] = lists.pool[at + place]
+        out[place] = pool[at + place]
     for place in range(size, size + new):
-        _insert(out, 0, place, lists.pool[at + place])
-    return size + new
+        _insert(out, 0, place, pool[at + place])
 
 
 @kernel
