@@ -77,8 +77,8 @@ def on_spark(spark: Any, source: Path, out: Path, queries: dict[str, str]) -> fl
 def main(arguments: Any = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=100)
-    parser.add_argument("--batch", type=int, default=40_000, help="tuples a file")
-    parser.add_argument("--batches", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=60_000, help="tuples a file")
+    parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.families.clusters.structure import Found, Pattern, Structure
+from anabranch.kernels.neighbours import BOX
 from tests.oracles.dbscan import distances
 
 CORE, EDGE = 1, 2
@@ -152,4 +153,4 @@ def test_no_list_is_longer_than_the_skyband_of_distances(places: list, patterns:
         ]
         waiting = int(structure.lists.new[point])
         assert structure.lists.size[point] <= len(band)
-        assert waiting < 8
+        assert waiting < BOX

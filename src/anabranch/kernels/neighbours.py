@@ -16,7 +16,7 @@ the same range. And it shrinks again: once a point has limits[k] neighbours newe
 is core for every query with that range or a larger one in all windows it will ever be in. So `bound` falls to
 k, and nothing of that rank or beyond is kept. In dense places most points soon keep nothing at all.
 
-Lists lie one after the other in one pool. Newcomers wait behind a list and enter it eight at a time; a list
+Lists lie one after the other in one pool. Newcomers wait behind a list and enter it some at a time; a list
 that has no room left moves to the end of the pool.
 """
 
@@ -35,7 +35,7 @@ from anabranch.kernels.searchgrid import Grid, around, distance_of, into_grid, s
 Array = np.ndarray[Any, Any]
 
 #: How many newcomers wait behind a list.
-BOX = 8
+BOX = 16
 #: An entry is one number: rank, then how far the neighbour is from the newest one there could be, then lives.
 #: So entries in ascending order are by rank, then newest first.
 _LIVES, _NEAR = 18, 26
@@ -96,19 +96,19 @@ def sorted_list(pool: Array, at: int, size: int, new: int, out: Array) -> None:
         _insert(out, 0, place, pool[at + place])
 
 
-@kernel
-def _settle(lists: Lists, owner: int, first: int, limits: Array, merged: Array) -> None:
-    """Enters the newcomers behind a list into it, and lowers the bound if they are enough.
+@leaf
+def _settled(
+    pool: Array, at: int, size: int, new: int, owner: int, first: int, limits: Array, merged: Array,
+    bounds: Array,
+) -> int:  # fmt: skip
+    """A list and the newcomers behind it as one, into `merged`; lowers the bound if there are enough of them.
 
     Newcomers are newer than all of the list, so an entry loses a life for each newcomer of no higher rank:
-    those that come before it. merged: int64, with room for all.
+    those that come before it. Returns how many entries are left.
     """
-    pool = lists.pool
-    at, size, new = lists.at[owner], lists.size[owner], lists.new[owner]
     for place in range(size + 1, size + new):  # sorts the newcomers
         _insert(pool, at + size, at + place, pool[at + place])
     old = box = kept = newer = 0
-    bound = -1
     while old < size or box < new:
         if box == new or (old < size and pool[at + old] < pool[at + size + box]):
             entry = pool[at + old]
@@ -131,46 +131,48 @@ def _settle(lists: Lists, owner: int, first: int, limits: Array, merged: Array) 
         if near > owner:
             newer += 1
             if newer >= limits[rank]:
-                bound = rank
+                bounds[owner] = rank
                 while kept > 0 and rank_in(merged[kept - 1]) >= rank:
                     kept -= 1
                 break
-    if bound >= 0:
-        lists.bound[owner] = bound
-    lists.size[owner] = kept
-    lists.new[owner] = 0
-    if kept + BOX > lists.room[owner]:
-        lists.at[owner] = at = lists.used[0]
-        lists.room[owner] = kept + BOX + (kept >> 2)
-        lists.used[0] += lists.room[owner]
-    for place in range(kept):
-        pool[at + place] = merged[place]
+    return kept
 
 
 @kernel
 def _settle_full(lists: Lists, first: int, limits: Array, merged: Array) -> bool:
-    """Empties the boxes that are full; False if the pool has no room for a list to move."""
-    while lists.used[1] > 0:
-        owner = lists.full[lists.used[1] - 1]
-        most = lists.size[owner] + 2 * BOX
-        if lists.used[0] + most + (most >> 2) > len(lists.pool):
+    """Empties the boxes that are full; False if the pool has no room for a list to move.
+
+    merged: int64, with room for any list.
+    """
+    pool, used, full = lists.pool, lists.used, lists.full
+    while used[1] > 0:
+        owner = full[used[1] - 1]
+        at, size, new = lists.at[owner], lists.size[owner], lists.new[owner]
+        most = size + 2 * BOX
+        if used[0] + most + (most >> 2) > len(pool):
             return False
-        _settle(lists, owner, first, limits, merged)
-        lists.used[1] -= 1
+        kept = _settled(pool, at, size, new, owner, first, limits, merged, lists.bound)
+        lists.size[owner], lists.new[owner] = kept, 0
+        if kept + BOX > lists.room[owner]:
+            at = used[0]
+            lists.at[owner], lists.room[owner] = at, kept + BOX + (kept >> 2)
+            used[0] += lists.room[owner]
+        for place in range(kept):
+            pool[at + place] = merged[place]
+        used[1] -= 1
     return True
 
 
 @kernel
 def _gather(
-    points: Array, point: int, first: int, grid: Grid, side: float, rings: int, asked: Asked,
-    chains: Array, near: Array, rank: Array, seen: Array,
+    points: Array, point: int, first: int, grid: Grid, side: float, rings: int, largest: float,
+    chains: Array, near: Array, far: Array, seen: Array,
 ) -> int:  # fmt: skip
-    """The earlier points within the largest range, in any order, into near and rank; returns how many.
+    """The earlier points within the largest range, in any order, into `near`; returns how many.
 
-    seen: int64, a bit for each point from `first` on, is set for each of them.
+    far[neighbour] becomes the distance. seen: int64, a bit for each point from `first` on, is set for each of
+    them.
     """
-    ranges, table, scale = asked.ranges, asked.table, asked.scale
-    largest = ranges[-1]
     limit = square_limit(largest)
     older = grid.older
     found = 0
@@ -178,25 +180,26 @@ def _gather(
         candidate = chains[chain]
         while candidate >= first:
             square = square_of(points, point, candidate)
-            if square <= limit and np.sqrt(square) <= largest:
-                near[found] = candidate
-                rank[candidate] = rank_of(np.sqrt(square), ranges, table, scale)
-                found += 1
-                bit = candidate - first
-                seen[bit >> 5] |= 1 << (bit & 31)
+            if square <= limit:
+                distance = np.sqrt(square)
+                if distance <= largest:
+                    near[found] = candidate
+                    far[candidate] = distance
+                    found += 1
+                    bit = candidate - first
+                    seen[bit >> 5] |= 1 << (bit & 31)
             candidate = older[candidate]
     return found
 
 
 @kernel
-def _own_list(
-    lists: Lists, owner: int, first: int, rank: Array, seen: Array, limits: Array, own: Array
-) -> int:
+def _own_list(owner: int, first: int, far: Array, seen: Array, asked: Asked, own: Array) -> int:
     """The list of a new point into `own`, from the bits of its neighbours, newest first; returns its size.
 
     A neighbour that has `limit` of no higher rank in the list already, all of them newer, is left out; when
     that holds for rank 0, it holds for all that are older. All bits are cleared.
     """
+    ranges, limits, table, scale = asked.ranges, asked.limits, asked.table, asked.scale
     size = 0
     done = limits[0] == 0
     for word in range((owner - first) >> 5, -1, -1):
@@ -206,12 +209,12 @@ def _own_list(
             top = highest(bits)
             bits ^= 1 << top
             near = first + (word << 5) + top
-            mine = rank[near]
-            limit = limits[mine]
-            if limit == 0 or (size >= limit and rank_in(own[limit - 1]) <= mine):
+            rank = rank_of(far[near], ranges, table, scale)
+            limit = limits[rank]
+            if limit == 0 or (size >= limit and rank_in(own[limit - 1]) <= rank):
                 continue
-            place = _insert(own, 0, size, _entry(mine, near, 0))
-            own[place] = _entry(mine, near, limit - place)
+            place = _insert(own, 0, size, _entry(rank, near, 0))
+            own[place] = _entry(rank, near, limit - place)
             size += 1
             done = size >= limits[0] and rank_in(own[limits[0] - 1]) == 0
     return size
@@ -229,15 +232,16 @@ def enter(
     """
     chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
     near = np.empty(stop - first + 1, np.int32)
-    rank = np.empty(stop, np.int32)
+    far = np.empty(stop, np.float64)
     seen = np.zeros(((stop - first) >> 5) + 1, np.int64)
     own, merged = np.empty(stop - first + 1, np.int64), np.empty(stop - first + BOX + 1, np.int64)
-    limits, pool = asked.limits, lists.pool
+    ranges, limits, table, scale = asked.ranges, asked.limits, asked.table, asked.scale
+    pool, bounds = lists.pool, lists.bound
     if not _settle_full(lists, first, limits, merged):
         return start
     for point in range(start, stop):
-        found = _gather(points, point, first, grid, side, rings, asked, chains, near, rank, seen)
-        size = _own_list(lists, point, first, rank, seen, limits, own)
+        found = _gather(points, point, first, grid, side, rings, ranges[-1], chains, near, far, seen)
+        size = _own_list(point, first, far, seen, asked, own)
         at = lists.used[0]
         if at + size + BOX > len(pool):
             return point
@@ -249,9 +253,12 @@ def enter(
             pool[at + place] = own[place]
         for place in range(found):
             owner = near[place]
-            if rank[owner] < lists.bound[owner] and limits[rank[owner]]:
+            if bounds[owner] == 0:
+                continue
+            rank = rank_of(far[owner], ranges, table, scale)
+            if rank < bounds[owner] and limits[rank]:
                 new = lists.new[owner]
-                pool[lists.at[owner] + lists.size[owner] + new] = _entry(rank[owner], point, 0)
+                pool[lists.at[owner] + lists.size[owner] + new] = _entry(rank, point, 0)
                 lists.new[owner] = new + 1
                 if new + 1 == BOX:
                     lists.full[lists.used[1]] = owner
