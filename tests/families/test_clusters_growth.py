@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.families.clusters.structure import Found, Pattern, Structure
-from anabranch.kernels.neighbours import BOX
+from anabranch.kernels.lists import BOX
 from tests.oracles.dbscan import distances
 
 CORE, EDGE = 1, 2

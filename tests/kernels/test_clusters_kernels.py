@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
-from anabranch.kernels import cores, forest, neighbours, ranks, roles, searchgrid
+from anabranch.kernels import cores, forest, lists, neighbours, ranks, roles, searchgrid
 from anabranch.kernels.warm import warm
 from tests.oracles.dbscan import distances
 
@@ -34,17 +34,17 @@ def test_core_masks(seed: int) -> None:
     ]
     asked = ranks.new_asked([(reaches[rank], count) for rank, count, _ in windows] + [(1.25, 1)])
     assert len(asked.ranges) == len(reaches)
-    lists, grid, side = (
-        neighbours.new_lists(COUNT, 30_000),
+    kept, grid, side = (
+        lists.new_lists(COUNT, 30_000),
         searchgrid.new_grid(COUNT),
         searchgrid.cell_side(1.25),
     )
-    assert neighbours.enter(points, 0, COUNT, 0, grid, side, 1, lists, asked) == COUNT
+    assert neighbours.enter(points, 0, COUNT, 0, grid, side, 1, kept, asked) == COUNT
     words = rng.permutation(150) % 3
     bits = [int((words[:number] == words[number]).sum()) for number in range(150)]
     due = cores.new_due(*(list(column) for column in zip(*windows, strict=True)), words.tolist(), bits, 5)
     masks = np.full((3, COUNT), -1, np.int64)
-    cores.core_masks(lists, due, COUNT, masks)
+    cores.core_masks(kept, due, COUNT, masks)
     near = distances(points)
     for (rank, count, start), word, bit in zip(windows, words, bits, strict=True):
         expected = _cores(near <= reaches[rank], count, start)

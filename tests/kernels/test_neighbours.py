@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anabranch.kernels import neighbours
-from anabranch.kernels.neighbours import BOX, Lists, carry_over, enter, entries_of, new_lists
+from anabranch.kernels.lists import (
+    BOX,
+    Lists,
+    carry_over,
+    entries_of,
+    near_in,
+    new_lists,
+    rank_in,
+    recast,
+    sorted_list,
+)
+from anabranch.kernels.neighbours import enter
 from anabranch.kernels.ranks import Asked, new_asked, rank_of
 from anabranch.kernels.searchgrid import cell_side, fill_grid, new_grid
 from tests.oracles.dbscan import distances
@@ -30,8 +40,8 @@ def _entered(points: np.ndarray, patterns: Patterns, first: int = 0) -> tuple[Li
 def _entries(lists: Lists, point: int) -> list[tuple[int, int]]:
     """(rank, neighbour) of the list and its box, in order of rank, then newest first."""
     out = np.empty(lists.size[point] + lists.new[point], np.int64)
-    neighbours.sorted_list(lists.pool, lists.at[point], lists.size[point], lists.new[point], out)
-    return [(neighbours.rank_in(entry), neighbours.near_in(entry)) for entry in out.tolist()]
+    sorted_list(lists.pool, lists.at[point], lists.size[point], lists.new[point], out)
+    return [(rank_in(entry), near_in(entry)) for entry in out.tolist()]
 
 
 def _known(lists: Lists, point: int, rank: int) -> list[int]:
@@ -123,7 +133,7 @@ def test_other_ranges_give_other_ranks() -> None:
     lists, old = _entered(points, [(1.0, 6), (0.5, 9)])
     bounds, was = lists.bound.copy(), [_entries(lists, point) for point in range(220)]
     asked = new_asked([(0.25, 1), (0.5, 9), (0.75, 4)])
-    neighbours.recast(lists, points, 220, old.ranges, asked)
+    recast(lists, points, 220, old.ranges, asked)
     near = distances(points)
     for point in range(220):
         known = {other for _, other in was[point] if near[point, other] <= 0.75}

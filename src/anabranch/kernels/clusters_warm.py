@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels import cores, forest, neighbours, ranks, roles, searchgrid
+from anabranch.kernels import cores, forest, lists, neighbours, ranks, roles, searchgrid
 
 
 def warm_clusters() -> None:
     points, asked = np.zeros((4, 2)), ranks.new_asked([(1.0, 1)])
-    lists, grid, side = neighbours.new_lists(4, 64), searchgrid.new_grid(4), searchgrid.cell_side(1.0)
+    kept, grid, side = lists.new_lists(4, 64), searchgrid.new_grid(4), searchgrid.cell_side(1.0)
     searchgrid.fill_grid(grid, points, 0, side)
-    neighbours.enter(points, 0, 3, 0, grid, side, 1, lists, asked)
-    neighbours.recast(lists, points, 3, asked.ranges, asked)
-    neighbours.carry_over(lists, neighbours.new_lists(4, neighbours.entries_of(lists, 0, 3)), 0, 0, 3)
+    neighbours.enter(points, 0, 3, 0, grid, side, 1, kept, asked)
+    lists.recast(kept, points, 3, asked.ranges, asked)
+    lists.carry_over(kept, lists.new_lists(4, lists.entries_of(kept, 0, 3)), 0, 0, 3)
     due = cores.new_due([0], [1], [0], [0], [0], 1)
     masks = np.empty((1, 3), np.int64)
-    cores.core_masks(lists, due, 3, masks)
+    cores.core_masks(kept, due, 3, masks)
     side_of_cells = forest.side_of(forest.level_of(1.0, 2), 2)
     trees = forest.grow(points, masks[0], 0, 3, side_of_cells, 1, asked, due.reach[0])
     forest.grow_points(points, masks[0], 0, 3, grid, side, 1, 1, asked, due.reach[0])
     begins, clusters = np.zeros(1, np.int32), np.zeros((1, 3), np.int32)
     kinds, counts = np.zeros((1, 3), np.uint8), np.zeros(1, np.int32)
     roles.roles_in(
-        lists, points, masks[0], trees, due.reach[0], due.starts, due.alive[0], begins, 3,
+        kept, points, masks[0], trees, due.reach[0], due.starts, due.alive[0], begins, 3,
         clusters, kinds, counts,
     )  # fmt: skip
     roles.by_cluster(clusters[0], 1)

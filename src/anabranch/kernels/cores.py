@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.kernels.jit import kernel
-from anabranch.kernels.neighbours import BOX, Lists, near_in, rank_in, sorted_list
+from anabranch.kernels.lists import BOX, Lists, near_in, rank_in, sorted_list
 
 Array = np.ndarray[Any, Any]
 

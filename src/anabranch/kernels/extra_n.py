@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
+from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.roles import CORE, EDGE, NOISE
 from anabranch.kernels.searchgrid import distance_of
 
@@ -45,7 +45,7 @@ def new_views(count: int, size: int, slide: int) -> Views:
     )
 
 
-@kernel
+@leaf
 def _stand(member: Array, place: int, view: int) -> int:
     """The place that stands for the cluster of a core in a view; shortens the way there."""
     while member[place, view] != place:
@@ -54,65 +54,68 @@ def _stand(member: Array, place: int, view: int) -> int:
     return place
 
 
-@kernel
+@leaf
 def _join(member: Array, one: int, other: int, view: int) -> None:
     if member[one, view] != member[other, view]:
         one, other = _stand(member, one, view), _stand(member, other, view)
         member[max(one, other), view] = min(one, other)
 
 
-@kernel
-def _link(views: Views, owner: int, neighbour: int, oldest: int) -> None:
+@leaf
+def _link(links: Array, linked: Array, owner: int, neighbour: int, oldest: int) -> None:
     """Adds a link; where there is no room, those to points before `oldest` go first."""
-    size = views.linked[owner]
-    if size == views.links.shape[1]:
+    size = linked[owner]
+    if size == links.shape[1]:
         kept = 0
         for entry in range(size):
-            if views.links[owner, entry] >= oldest:
-                views.links[owner, kept] = views.links[owner, entry]
+            if links[owner, entry] >= oldest:
+                links[owner, kept] = links[owner, entry]
                 kept += 1
         size = kept
-    views.links[owner, size] = neighbour
-    views.linked[owner] = size + 1
+    links[owner, size] = neighbour
+    linked[owner] = size + 1
 
 
-@kernel
+@leaf
 def _back(place: int, steps: int, length: int) -> int:
     """The place that many steps before another in a ring; a division would take longer."""
     place -= steps
     return place if place >= 0 else place + length
 
 
-@kernel
+@leaf
 def _view(view: int, steps: int, spans: int) -> int:
     """The view that many windows after another."""
     view += steps
     return view if view < spans else view - spans
 
 
-@kernel
-def _new_core(views: Views, owner: int, until: int, first: int, oldest: int) -> None:
+@leaf
+def _new_core(
+    member: Array, core: Array, last: Array, links: Array, linked: Array,
+    owner: int, until: int, first: int, oldest: int,
+) -> None:  # fmt: skip
     """A point has become core in further windows, up to `until`: joins it with the cores it is linked to.
 
     Links that serve only windows in which it is core now are dropped. The oldest window that is not over is
     `first`, which begins at `oldest`.
     """
-    length, spans = views.member.shape
-    begin = max(views.core[owner] + 1, first)
-    views.core[owner] = until
+    length, spans = member.shape
+    begin = max(core[owner] + 1, first)
+    core[owner] = until
     kept = 0
-    for entry in range(views.linked[owner]):
-        position = views.links[owner, entry]
+    for entry in range(linked[owner]):
+        position = links[owner, entry]
         if position < oldest:
             continue
         other = position % length
-        shared = min(views.last[owner], views.last[other])
-        for window in range(begin, min(until, shared, views.core[other]) + 1):
-            _join(views.member, owner, other, window % spans)
+        shared = min(last[owner], last[other])
+        for window in range(begin, min(until, shared, core[other]) + 1):
+            _join(member, owner, other, window % spans)
         if shared > until:
-            views.links[owner, kept] = position
+            links[owner, kept] = position
             kept += 1
-    views.linked[owner] = kept
+    linked[owner] = kept
 
 
 @kernel
@@ -124,7 +127,9 @@ def enter_views(
 
     Only neighbours within the range count. See rangesearch.enter_all for ends, near and far.
     """
-    size, spans = views.member.shape
+    counts, member, cores, lasts = views.counts, views.member, views.core, views.last
+    links, linked = views.links, views.linked
+    size, spans = member.shape
     tally = np.zeros(spans + 1, np.int32)
     for point in range(start, stop):
         last = point // slide
@@ -133,14 +138,14 @@ def enter_views(
         first = max(0, -((size - 1 - point) // slide))
         oldest = first * slide
         here, begin = point % size, first % spans
-        views.last[here] = last
-        views.linked[here] = 0
+        lasts[here] = last
+        linked[here] = 0
         low, high = ends[point - start], ends[point - start + 1]
         tally[:] = 0
         for entry in range(low, high):
             position = near[entry] + offset
             if far[entry] <= reach and position >= oldest:
-                tally[views.last[_back(here, point - position, size)] - first] += 1
+                tally[lasts[_back(here, point - position, size)] - first] += 1
         neighbours = 0
         core = first - 1
         for window in range(last, first - 1, -1):
@@ -148,31 +153,31 @@ def enter_views(
             if core < first and neighbours >= count:
                 core = window
             view = _view(begin, window - first, spans)
-            views.counts[here, view] = min(neighbours, count)
-            views.member[here, view] = here
-        views.core[here] = core
+            counts[here, view] = min(neighbours, count)
+            member[here, view] = here
+        cores[here] = core
         for entry in range(low, high):
             position = near[entry] + offset
             if far[entry] > reach or position < oldest:
                 continue
             there = _back(here, point - position, size)
-            shared = views.last[there]
-            was = max(views.core[there], first - 1)
+            shared = lasts[there]
+            was = max(cores[there], first - 1)
             if was < shared:
                 until = was
                 for window in range(was + 1, shared + 1):
                     view = _view(begin, window - first, spans)
-                    views.counts[there, view] += 1
-                    if views.counts[there, view] >= count:
+                    counts[there, view] += 1
+                    if counts[there, view] >= count:
                         until = window
                 if until > was:
-                    _new_core(views, there, until, first, oldest)
+                    _new_core(member, cores, lasts, links, linked, there, until, first, oldest)
                 if until < shared:
-                    _link(views, there, point, oldest)
+                    _link(links, linked, there, point, oldest)
             if core < shared:
-                _link(views, here, position, oldest)
-            for window in range(first, min(core, shared, views.core[there]) + 1):
-                _join(views.member, here, there, _view(begin, window - first, spans))
+                _link(links, linked, here, position, oldest)
+            for window in range(first, min(core, shared, cores[there]) + 1):
+                _join(member, here, there, _view(begin, window - first, spans))
 
 
 @kernel

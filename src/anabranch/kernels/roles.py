@@ -9,7 +9,7 @@ import numpy as np
 from anabranch.kernels.bits import lowest
 from anabranch.kernels.forest import Trees
 from anabranch.kernels.jit import kernel
-from anabranch.kernels.neighbours import Lists, near_in, rank_in
+from anabranch.kernels.lists import Lists, near_in, rank_in
 from anabranch.kernels.searchgrid import distance_of
 
 Array = np.ndarray[Any, Any]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anabranch.kernels import cores, forest, neighbours, ranks, roles, searchgrid
+from anabranch.kernels import cores, forest, lists, neighbours, ranks, roles, searchgrid
 from anabranch.zones.columns import Array
 
 _LEAST_ROOM = 256
@@ -46,7 +46,7 @@ class Structure:
         self.count = 0  # points in the arrays
         self.first = 0  # the first of them that a window can still hold
         self.points: Array = np.empty((_LEAST_ROOM, axes), np.float64)
-        self.lists = neighbours.new_lists(_LEAST_ROOM, _LEAST_ROOM)
+        self.lists = lists.new_lists(_LEAST_ROOM, _LEAST_ROOM)
         self.grid = searchgrid.new_grid(_LEAST_ROOM)
         self.asked = ranks.new_asked([(0.0, 0)])
         self._side = searchgrid.cell_side(0.0)
@@ -74,7 +74,7 @@ class Structure:
         """
         before, self.asked = self.asked, ranks.new_asked(sorted(set(patterns)))
         if not np.array_equal(before.ranges, self.asked.ranges):
-            neighbours.recast(self.lists, self.points, self.count, before.ranges, self.asked)
+            lists.recast(self.lists, self.points, self.count, before.ranges, self.asked)
         side = searchgrid.cell_side(float(self.asked.ranges[-1]))
         if side != self._side:
             self._side = side
@@ -186,10 +186,10 @@ class Structure:
 
     def _renew_lists(self, count: int, room: int, shift: int) -> None:
         """Copies the lists of the points before `count` that are still needed into a pool with free room."""
-        entries = neighbours.entries_of(self.lists, self.first, count)
-        lists = neighbours.new_lists(room, entries + max(entries // 4, 16 * _LEAST_ROOM))
-        neighbours.carry_over(self.lists, lists, shift, self.first, count)
-        self.lists = lists
+        entries = lists.entries_of(self.lists, self.first, count)
+        renewed = lists.new_lists(room, entries + max(entries // 4, 16 * _LEAST_ROOM))
+        lists.carry_over(self.lists, renewed, shift, self.first, count)
+        self.lists = renewed
 
     def _fill_grid(self) -> None:
         self.grid = searchgrid.new_grid(len(self.points))

@@ -11,6 +11,7 @@ import numpy as np
 
 from anabranch.families.clusters.structure import Found
 from anabranch.kernels import inc_dbscan
+from anabranch.kernels.inc_dbscan_labels import Search, new_marks, new_spreading
 from anabranch.simulate.clusters.index import Index, Neighbours
 from anabranch.simulate.clusters.strategy import Query, Strategy
 from anabranch.zones.columns import Array
@@ -22,17 +23,15 @@ class _Clustered:
     def __init__(self, query: Query, axes: int) -> None:
         self.query = query
         self.index = Index(axes, query.size, query.range)
-        self.marks = inc_dbscan.new_marks(len(self.index.points))
-        self.spreading = inc_dbscan.new_spreading(len(self.index.points))
+        self.marks = new_marks(len(self.index.points))
+        self.spreading = new_spreading(len(self.index.points))
         self.stop = self.first = 0  # positions: the next point, the first point of the window
 
-    def _search(self) -> inc_dbscan.Search:
+    def _search(self) -> Search:
         index = self.index
         cells = (2 * index.rings + 1) ** min(3, index.points.shape[1])
         chains, near = np.empty(cells, np.int32), np.empty(len(index.points), np.int32)
-        return inc_dbscan.Search(
-            index.points, index.grid, index.side, index.rings, self.query.range, chains, near
-        )
+        return Search(index.points, index.grid, index.side, index.rings, self.query.range, chains, near)
 
     def enter(self, points: Array, shared: Neighbours | None) -> None:
         query = self.query
