@@ -25,7 +25,7 @@ def _cores(near: np.ndarray, count: int, start: int) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_core_masks(seed: int) -> None:
-    """Windows of many starts, counts and ranges at once, spread over words in no order."""
+    """Windows of many starts, counts and ranges at once, spread over words."""
     rng = np.random.default_rng(seed)
     points, reaches = _points(seed, 2), [0.0, 0.25, 0.5, 0.8, 1.25]
     windows = [
@@ -40,13 +40,13 @@ def test_core_masks(seed: int) -> None:
         searchgrid.cell_side(1.25),
     )
     assert neighbours.enter(points, 0, COUNT, 0, grid, side, 1, kept, asked) == COUNT
-    words = rng.permutation(150) % 3
-    bits = [int((words[:number] == words[number]).sum()) for number in range(150)]
-    due = cores.new_due(*(list(column) for column in zip(*windows, strict=True)), words.tolist(), bits, 5)
+    rank, count, start = np.array(windows).T
+    due = cores.new_due(rank, count, start, [63, 50, 37], 5)
     masks = np.full((3, COUNT), -1, np.int64)
     cores.core_masks(kept, due, COUNT, masks)
     near = distances(points)
-    for (rank, count, start), word, bit in zip(windows, words, bits, strict=True):
+    places = [(word, bit) for word, size in enumerate([63, 50, 37]) for bit in range(size)]
+    for (rank, count, start), (word, bit) in zip(windows, places, strict=True):
         expected = _cores(near <= reaches[rank], count, start)
         np.testing.assert_array_equal(masks[word] >> bit & 1, expected)
 

@@ -14,7 +14,7 @@ def warm_clusters() -> None:
     neighbours.enter(points, 0, 3, 0, grid, side, 1, kept, asked)
     lists.recast(kept, points, 3, asked.ranges, asked)
     lists.carry_over(kept, lists.new_lists(4, lists.entries_of(kept, 0, 3)), 0, 0, 3)
-    due = cores.new_due([0], [1], [0], [0], [0], 1)
+    due = cores.new_due(np.array([0]), np.array([1]), np.array([0]), [1], 1)
     masks = np.empty((1, 3), np.int64)
     cores.core_masks(kept, due, 3, masks)
     side_of_cells = forest.side_of(forest.level_of(1.0, 2), 2)

@@ -31,7 +31,8 @@ class Due(NamedTuple):
 
     starts: Array  # int32[starts]
     after: Array  # int32[starts + 1]: where the windows of each start begin
-    most: Array  # int32[starts]: the largest count of a window with this start
+    fewest: Array  # int32[starts]: the smallest count of a window with this start
+    most: Array  # int32[starts]: the largest
     rank: Array  # int32[windows]
     least: Array  # int32[windows]: count
     word: Array  # int32[windows]
@@ -40,25 +41,23 @@ class Due(NamedTuple):
     alive: Array  # int64[words, starts + 1]: the windows with one of the first so many starts
 
 
-def new_due(
-    ranks: Sequence[int], counts: Sequence[int], starts: Sequence[int], words: Sequence[int],
-    bits: Sequence[int], ranges: int,
-) -> Due:  # fmt: skip
-    """From the rank, the count, the start, the word and the place in it of each window."""
-    distinct, group = np.unique(np.array(starts, np.int32), return_inverse=True)
-    order = np.lexsort((np.array(words), group))
-    group = group[order]
-    rank, count, word = (np.array(each, np.int32)[order] for each in (ranks, counts, words))
-    bit = np.int64(1) << np.array(bits, np.int64)[order]
+def new_due(rank: Array, count: Array, start: Array, words: Sequence[int], ranges: int) -> Due:
+    """From the rank, the count and the start of each window; the first words[0] of them are in word 0."""
+    word = np.repeat(np.arange(len(words), dtype=np.int32), words)
+    bit = np.int64(1) << np.concatenate([np.arange(size) for size in words])
+    distinct, group = np.unique(start.astype(np.int32), return_inverse=True)
+    order = np.lexsort((word, group))
+    rank, count = rank[order].astype(np.int32), count[order].astype(np.int32)
+    group, word, bit = group[order], word[order], bit[order]
     after = np.searchsorted(group, np.arange(len(distinct) + 1)).astype(np.int32)
-    reach = np.zeros((int(word.max()) + 1, ranges + 1), np.int64)
+    reach = np.zeros((len(words), ranges + 1), np.int64)
     alive = np.zeros((len(reach), len(distinct) + 1), np.int64)
     np.bitwise_or.at(reach, (word, rank), bit)
     np.bitwise_or.at(alive, (word, group + 1), bit)
     reach = np.bitwise_or.accumulate(reach[:, ::-1], axis=1)[:, ::-1].copy()
     alive = np.bitwise_or.accumulate(alive, axis=1)
-    most = np.maximum.reduceat(count, after[:-1])
-    return Due(distinct, after, most, rank, count, word, bit, reach, alive)
+    fewest, most = np.minimum.reduceat(count, after[:-1]), np.maximum.reduceat(count, after[:-1])
+    return Due(distinct, after, fewest, most, rank, count, word, bit, reach, alive)
 
 
 @kernel
@@ -92,6 +91,8 @@ def core_masks(lists: Lists, due: Due, stop: int, masks: Array) -> None:
             for place in range(size):
                 from_rank[seen] = far[place]
                 seen += near[place] >= start
+            if seen <= due.fewest[group]:
+                continue
             for place in range(seen, due.most[group] + 1):
                 from_rank[place] = _BEYOND
             found, here = 0, word[due.after[group]]
@@ -99,6 +100,5 @@ def core_masks(lists: Lists, due: Due, stop: int, masks: Array) -> None:
                 if word[window] != here:
                     masks[here, point] |= found
                     found, here = 0, word[window]
-                if from_rank[least[window]] <= rank[window]:
-                    found |= bit[window]
+                found |= bit[window] if from_rank[least[window]] <= rank[window] else 0
             masks[here, point] |= found

@@ -121,11 +121,12 @@ def _new_core(
 @kernel
 def enter_views(
     views: Views, reach: float, count: int, slide: int, start: int, stop: int,
-    offset: int, ends: Array, near: Array, far: Array,
+    offset: int, ends: Array, near: Array, far: Array, nearest_first: bool,
 ) -> None:  # fmt: skip
     """Enters the points at positions start..stop with their neighbours (`near` is position - offset).
 
-    Only neighbours within the range count. See rangesearch.enter_all for ends, near and far.
+    Only neighbours within the range count. See rangesearch.enter_all for ends, near and far; nearest_first
+    says that they are sorted by distance.
     """
     counts, member, cores, lasts = views.counts, views.member, views.core, views.last
     links, linked = views.links, views.linked
@@ -143,8 +144,12 @@ def enter_views(
         low, high = ends[point - start], ends[point - start + 1]
         tally[:] = 0
         for entry in range(low, high):
+            if far[entry] > reach:
+                if nearest_first:
+                    break
+                continue
             position = near[entry] + offset
-            if far[entry] <= reach and position >= oldest:
+            if position >= oldest:
                 tally[lasts[_back(here, point - position, size)] - first] += 1
         neighbours = 0
         core = first - 1
@@ -157,8 +162,12 @@ def enter_views(
             member[here, view] = here
         cores[here] = core
         for entry in range(low, high):
+            if far[entry] > reach:
+                if nearest_first:
+                    break
+                continue
             position = near[entry] + offset
-            if far[entry] > reach or position < oldest:
+            if position < oldest:
                 continue
             there = _back(here, point - position, size)
             shared = lasts[there]

@@ -61,3 +61,13 @@ def enter_all(
                 candidate = grid.older[candidate]
         ends[point - start + 1] = found
         into_grid(grid, points, point, side)
+
+
+@kernel
+def nearest_first(ends: Array, near: Array, far: Array) -> None:
+    """Sorts the neighbours of each point by distance: a query with a smaller range then stops early."""
+    for place in range(len(ends) - 1):
+        low, high = ends[place], ends[place + 1]
+        order = np.argsort(far[low:high])
+        near[low:high] = near[low:high][order]
+        far[low:high] = far[low:high][order]

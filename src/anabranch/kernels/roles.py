@@ -84,8 +84,8 @@ def roles_in(
     of roles (uint8), and counts[w] is the number of its clusters. starts, alive: see cores.Due, of this word.
     reach: int64[ranks + 1].
 
-    Noise is of a cell that is not there, whose number is 0: so that no branch depends on roles, which come in
-    no order that a processor could guess.
+    Noise is of a cell that is not there, whose number is 0: roles become arithmetic, where a processor could
+    not guess the branches.
     """
     nobody = stop
     clusters[:] = nobody
@@ -105,15 +105,15 @@ def roles_in(
         mine, kinds = clusters[window], roles[window]
         for place in range(stop - begin):
             is_core = mask[begin + place] >> window & 1
-            core = begin + place if is_core else mine[place]
+            core = mine[place]
+            core += is_core * (begin + place - core)
             tree = tree_of[cell_of[core]]
             number = numbers[tree]
             if number < 0:
                 count += 1
-                number = count
-                numbers[tree] = number
+                number = numbers[tree] = count
             mine[place] = number
-            kinds[place] = CORE if is_core else (EDGE if number else NOISE)
+            kinds[place] = is_core * CORE + (1 - is_core) * (number > 0) * EDGE
         counts[window] = count
 
 

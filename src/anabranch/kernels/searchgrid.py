@@ -75,9 +75,8 @@ def cell_at(coordinate: float, side: float) -> int:
 
 @leaf
 def slot_of(x: int, y: int, z: int, slots: int) -> int:
-    mixed = np.uint64(x) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) + np.uint64(y) * np.uint64(0xC2B2AE3D27D4EB4F)
-    mixed = (mixed ^ (mixed >> np.uint64(31))) + np.uint64(z) * np.uint64(0x165667B19E3779F9)
+    mixed = np.uint64(x) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(y) * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed += np.uint64(z) * np.uint64(0x165667B19E3779F9)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
     return int(np.int64((mixed >> np.uint64(32)) & np.uint64(slots - 1)))
 

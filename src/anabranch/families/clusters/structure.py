@@ -27,7 +27,7 @@ _LEAST_RANGE = 1e-140
 Pattern = tuple[float, int]  # range, count
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Found:
     """The cluster and the role of each point of one window; clusters count from 1 by earliest member."""
 
@@ -51,6 +51,7 @@ class Structure:
         self.asked = ranks.new_asked([(0.0, 0)])
         self._side = searchgrid.cell_side(0.0)
         self._farthest = 0.0  # the greatest coordinate so far, without its sign
+        self._levels: dict[float, int | None] = {}  # of the ranges that are asked for
 
     @property
     def stop(self) -> int:
@@ -73,6 +74,7 @@ class Structure:
         Pairs of earlier points stay as they are: a query sees only points that arrive after its activation.
         """
         before, self.asked = self.asked, ranks.new_asked(sorted(set(patterns)))
+        self._levels = {reach: self._level(reach) for reach in self.asked.ranges.tolist()}
         if not np.array_equal(before.ranges, self.asked.ranges):
             lists.recast(self.lists, self.points, self.count, before.ranges, self.asked)
         side = searchgrid.cell_side(float(self.asked.ranges[-1]))
@@ -87,7 +89,10 @@ class Structure:
         start, stop = self.count, self.count + len(points)
         self.points[start:stop] = points
         sizes = np.abs(points[np.isfinite(points)])
-        self._farthest = max(self._farthest, float(sizes.max(initial=0.0)))
+        farthest = float(sizes.max(initial=0.0))
+        if farthest > self._farthest:
+            self._farthest = farthest
+            self._levels = {reach: self._level(reach) for reach in self._levels}
         while True:
             start = neighbours.enter(
                 self.points, start, stop, self.first, self.grid, self._side, self._rings,
@@ -109,19 +114,18 @@ class Structure:
         """The clusters of windows that end with the newest point, each given by its pattern and its start."""
         levels: dict[int | None, list[Due]] = defaultdict(list)
         for window in dict.fromkeys(windows):
-            levels[self._level(window[0][0])].append(window)
+            levels[self._levels[window[0][0]]].append(window)
         words = [
             (level, due[low : low + cores.BITS])
             for level, due in levels.items()
             for low in range(0, len(due), cores.BITS)
         ]
-        flat = [(word, bit, *window) for word, (_, due) in enumerate(words) for bit, window in enumerate(due)]
+        flat = [window for _, due in words for window in due]
         due = cores.new_due(
-            np.searchsorted(self.asked.ranges, [reach for _, _, (reach, _), _ in flat]).tolist(),
-            [count for _, _, (_, count), _ in flat],
-            [start - self.offset for *_, start in flat],
-            [word for word, *_ in flat],
-            [bit for _, bit, *_ in flat],
+            np.searchsorted(self.asked.ranges, [pattern[0] for pattern, _ in flat]),
+            np.array([pattern[1] for pattern, _ in flat], np.int32),
+            np.array([start for _, start in flat], np.int64) - self.offset,
+            [len(due) for _, due in words],
             len(self.asked.ranges),
         )
         masks = np.empty((len(words), self.count), np.int64)
@@ -151,9 +155,10 @@ class Structure:
             self.lists, self.points, mask, trees, reach, due.starts, due.alive[word], begins, stop,
             clusters, kinds, counts,
         )  # fmt: skip
+        sizes, found = (stop - begins).tolist(), counts.tolist()
         return {
-            window: Found(window[1], clusters[bit, : stop - begin], kinds[bit, : stop - begin], int(count))
-            for bit, (window, begin, count) in enumerate(zip(windows, begins, counts, strict=True))
+            window: Found(window[1], clusters[bit, : sizes[bit]], kinds[bit, : sizes[bit]], found[bit])
+            for bit, window in enumerate(windows)
         }
 
     def summary(self, found: Found) -> tuple[Array, Array, Array, Array, Array]:

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from anabranch.families.clusters.structure import Found
-from anabranch.kernels import extra_n
+from anabranch.kernels import extra_n, rangesearch
 from anabranch.simulate.clusters.index import Index, Neighbours
 from anabranch.simulate.clusters.strategy import Query, Strategy
 from anabranch.zones.columns import Array
+
+#: From so many queries on it pays to sort the neighbours that all share by distance.
+_MANY = 200
 
 
 class ExtraN(Strategy):
@@ -21,6 +24,7 @@ class ExtraN(Strategy):
     def __init__(self, queries: Sequence[Query], axes: int) -> None:
         self.queries = list(queries)
         self.stop = 0
+        self.sorts = False
         self.views = [extra_n.new_views(query.count, query.size, query.slide) for query in queries]
         self.indexes = self._indexes(axes)
 
@@ -38,7 +42,7 @@ class ExtraN(Strategy):
         query = self.queries[number]
         extra_n.enter_views(
             self.views[number], query.range, query.count, query.slide, self.stop, self.stop + more,
-            neighbours.offset, neighbours.ends, neighbours.near, neighbours.far,
+            neighbours.offset, neighbours.ends, neighbours.near, neighbours.far, self.sorts,
         )  # fmt: skip
 
     def found(self, due: Sequence[int]) -> Iterator[tuple[int, Found]]:
@@ -62,6 +66,10 @@ class ExtraNShared(ExtraN):
 
     name = "extra-n-rqs"
 
+    def __init__(self, queries: Sequence[Query], axes: int) -> None:
+        super().__init__(queries, axes)
+        self.sorts = len(queries) >= _MANY
+
     def _indexes(self, axes: int) -> list[Index]:
         size, reach = max(query.size for query in self.queries), max(query.range for query in self.queries)
         return [Index(axes, size, reach)] * len(self.queries)
@@ -71,6 +79,8 @@ class ExtraNShared(ExtraN):
         index = self.indexes[0]
         index.append(points, first)
         neighbours = index.neighbours(len(points), first)
+        if self.sorts:
+            rangesearch.nearest_first(neighbours.ends, neighbours.near, neighbours.far)
         for number in range(len(self.queries)):
             self._enter(number, len(points), neighbours)
         self.stop += len(points)
