@@ -24,10 +24,12 @@ _FIGURES = {"cpu_us": "CPU time a tuple, µs", "bytes": "cluster structures, MB"
 
 
 def draw(measured: Measured, folder: Path) -> list[Path]:
-    """A PNG a case: CPU on the left, memory on the right."""
+    """A PNG a case that has several sizes: CPU on the left, memory on the right."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for case, sizes in measured.items():
+        if len(sizes) == 1:
+            continue
         figure, sides = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
         for axes, (name, title) in zip(sides, _FIGURES.items(), strict=True):
             _lines(axes, sizes, name)
@@ -40,7 +42,9 @@ def draw(measured: Measured, folder: Path) -> list[Path]:
             axes.minorticks_off()
             axes.grid(True, color="#d0d7de", linewidth=0.5)
             axes.spines[["top", "right"]].set_visible(False)
-        sides[0].legend(fontsize=8, frameon=False)
+        figure.legend(
+            *sides[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False
+        )
         figure.suptitle(f"arbitrary {case}" if case != "scaling" else "scaling", fontsize=11)
         files.append(folder / ("clusters-" + case.replace(",", "").replace(" ", "-") + ".png"))
         figure.savefig(files[-1], dpi=120)
