@@ -75,7 +75,7 @@ def test_windows_that_lie_apart_keep_no_points_between_them() -> None:
     assert (rows["cores"][0].as_py(), rows["noise"][0].as_py()) == (50, 0)
 
 
-def test_each_group_is_in_one_zone_and_the_others_keep_nothing() -> None:
+def test_each_group_is_in_a_zone_of_its_own_and_the_others_keep_numbers_only() -> None:
     runner = LocalRunner(STREAM, ClustersFamily(), 4)
     window = Window("rows", 50, 10)
     queries = [_query(0, window), _query(1, window, ("x",)), _query(2, window, ("y",)), _query(3, window)]
@@ -86,9 +86,24 @@ def test_each_group_is_in_one_zone_and_the_others_keep_nothing() -> None:
         for key in {k.split("/")[1] for k in state.keys("g/")}
     }
     assert len(owners) == 3
+    assert len(set(owners.values())) == 3
     for zone, state in enumerate(_zones(runner)):
         if zone not in owners.values():
-            assert not state.keys("")
+            assert state.keys("") == ["dealt"]
+
+
+def test_a_new_group_goes_to_the_zone_with_the_fewest_queries() -> None:
+    """Two queries over (x, y), one over x: that over y goes to the zone of x, and stays when x leaves."""
+    runner = LocalRunner(STREAM, ClustersFamily(), 2)
+    window = Window("rows", 50, 10)
+    runner.batch(_items(0, 200), [_query(0, window), _query(1, window), _query(2, window, ("x",))])
+    runner.batch(_items(200, 210), [_query(3, window, ("y",))])
+    assert [len({key.split("/")[1] for key in state.keys("g/")}) for state in _zones(runner)] == [1, 2]
+    runner.batch(_items(210, 220), [Cancel(2), Cancel(0), Cancel(1)])
+    runner.batch(_items(220, 230), [_query(4, window), _query(5, window, ("y",))])
+    assert [len({key.split("/")[1] for key in state.keys("g/")}) for state in _zones(runner)] == [1, 1]
+    runner.batch(None, [Cancel(3), Cancel(4), Cancel(5)])
+    assert [state.keys("") for state in _zones(runner)] == [[], []]
 
 
 def test_the_last_query_of_a_group_takes_its_state_with_it() -> None:

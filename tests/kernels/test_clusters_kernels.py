@@ -1,4 +1,4 @@
-"""Core times, trees and roles against their definitions."""
+"""Core masks and trees against their definitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
-from anabranch.kernels import coretimes, forest, neighbours, roles, searchgrid
+from anabranch.kernels import cores, forest, lists, neighbours, ranks, roles, searchgrid
 from anabranch.kernels.warm import warm
 from tests.oracles.dbscan import distances
 
@@ -17,60 +17,65 @@ def _points(seed: int, axes: int) -> np.ndarray:
     return np.round(np.random.default_rng(seed).random((COUNT, axes)) * 10) / 4
 
 
-def _lists(points: np.ndarray, reach: float, count: int):
-    lists, grid, side = (
-        neighbours.new_lists(COUNT, 200),
+def _cores(near: np.ndarray, count: int, start: int) -> np.ndarray:
+    """Which points are core in the window that begins at `start`."""
+    inside = np.arange(COUNT) >= start
+    return inside & ((near & inside).sum(axis=1) - near.diagonal() >= count)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_core_masks(seed: int) -> None:
+    """Windows of many starts, counts and ranges at once, spread over words."""
+    rng = np.random.default_rng(seed)
+    points, reaches = _points(seed, 2), [0.0, 0.25, 0.5, 0.8, 1.25]
+    windows = [
+        (int(rng.integers(0, 5)), int(rng.integers(0, 12)), int(rng.choice([0, 50, 51, 130])))
+        for _ in range(150)
+    ]
+    asked = ranks.new_asked([(reaches[rank], count) for rank, count, _ in windows] + [(1.25, 1)])
+    assert len(asked.ranges) == len(reaches)
+    kept, grid, side = (
+        lists.new_lists(COUNT, 30_000),
         searchgrid.new_grid(COUNT),
-        searchgrid.cell_side(reach),
+        searchgrid.cell_side(1.25),
     )
-    asked = np.array([reach]), np.array([count], np.int32)
-    assert neighbours.enter(points, 0, COUNT, 0, grid, side, 1, lists, *asked) == COUNT
-    return lists, grid, side
-
-
-def _core_times(points: np.ndarray, reach: float, count: int) -> np.ndarray:
-    """The smaller of the own arrival and that of the count-th newest neighbour; NEVER if there is none."""
-    near = distances(points) <= reach
-    times = np.full(COUNT, coretimes.NEVER)
-    for point in range(COUNT):
-        newest = [other for other in np.flatnonzero(near[point])[::-1] if other != point]
-        if count == 0 or len(newest) >= count:
-            times[point] = min([point, *newest[count - 1 : count]]) if count else point
-    return times
-
-
-@pytest.mark.parametrize("count", [0, 1, 3, 9])
-@pytest.mark.parametrize("reach", [0.0, 0.25, 0.8])
-def test_core_times(reach: float, count: int) -> None:
-    points = _points(count, 2)
-    lists, _, _ = _lists(points, reach, count)
-    expected = _core_times(points, reach, count)
-    for start in (0, 50, 130):
-        times = np.empty(COUNT, np.int32)
-        coretimes.core_times(lists, reach, count, start, COUNT, times)
-        true = np.where(expected >= start, expected, coretimes.NEVER)
-        np.testing.assert_array_equal(times[start:], true[start:])
-        coretimes.cores(lists, reach, count, start, COUNT, times)
-        np.testing.assert_array_equal(times[start:] == start, true[start:] >= start)
+    assert neighbours.enter(points, 0, COUNT, 0, grid, side, 1, kept, asked) == COUNT
+    rank, count, start = np.array(windows).T
+    due = cores.new_due(rank, count, start, [63, 50, 37], 5)
+    masks = np.full((3, COUNT), -1, np.int64)
+    cores.core_masks(kept, due, COUNT, masks)
+    near = distances(points)
+    places = [(word, bit) for word, size in enumerate([63, 50, 37]) for bit in range(size)]
+    for (rank, count, start), (word, bit) in zip(windows, places, strict=True):
+        expected = _cores(near <= reaches[rank], count, start)
+        np.testing.assert_array_equal(masks[word] >> bit & 1, expected)
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 @pytest.mark.parametrize("reach", [0.25, 0.3, 0.75])
-def test_trees_are_the_connected_cores_of_each_start(axes: int, reach: float) -> None:
+def test_trees_are_the_connected_cores_of_each_window(axes: int, reach: float) -> None:
+    """Windows of one level: three starts, two ranges that share its cells."""
     points = _points(axes, axes)
-    _, grid, side = _lists(points, reach, 2)
-    times = _core_times(points, reach, 2).astype(np.int32)
-    cells = forest.new_cells(COUNT, COUNT, axes)
-    forest.into_cells(cells, points, 0, COUNT, forest.side_of(forest.level_of(reach, axes), axes))
-    by_cell, by_point = forest.new_trees(int(cells.used[0]), COUNT), forest.new_trees(COUNT, COUNT)
-    below = COUNT
-    for start in (120, 60, 59, 0):
-        forest.grow(by_cell, cells, points, times, start, below, COUNT, reach)
-        forest.grow_points(by_point, grid, side, 1, points, times, start, below, COUNT, reach)
-        below = start
-        cores = [point for point in range(start, COUNT) if times[point] >= start]
-        _, labels = connected_components(distances(points[cores]) <= reach)
-        for leaders in (by_cell.leader[cells.cell_of[cores]], by_point.leader[cores]):
+    level = forest.level_of(reach, axes)
+    wider = reach * 1.01
+    assert forest.level_of(wider, axes) == level
+    asked = ranks.new_asked([(reach, 2), (wider, 1)])
+    near, grid, side = distances(points), searchgrid.new_grid(COUNT), searchgrid.cell_side(wider)
+    searchgrid.fill_grid(grid, points, COUNT, side)
+    windows = [(start, rank) for start in (0, 60, 120) for rank in (0, 1)]
+    mask, expected = np.zeros(COUNT, np.int64), []
+    for bit, (start, rank) in enumerate(windows):
+        core = _cores(near <= asked.ranges[rank], 2, start)
+        mask |= core.astype(np.int64) << bit
+        expected.append((np.flatnonzero(core), asked.ranges[rank]))
+    reaches = np.array([0b111111, 0b101010, 0], np.int64)
+    for trees in (
+        forest.grow(points, mask, 0, COUNT, forest.side_of(level, axes), 6, asked, reaches),
+        forest.grow_points(points, mask, 0, COUNT, grid, side, 1, 6, asked, reaches),
+    ):
+        for bit, (core, within) in enumerate(expected):
+            _, labels = connected_components(distances(points[core]) <= within)
+            leaders = trees.leader[bit, trees.cell_of[core]]
             pairs = set(zip(labels.tolist(), leaders.tolist(), strict=True))
             assert len(pairs) == len(set(labels.tolist())) == len(set(leaders.tolist()))
 

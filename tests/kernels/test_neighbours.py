@@ -5,95 +5,142 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anabranch.kernels.neighbours import BOX, carry_over, enter, new_lists, wider
+from anabranch.kernels.lists import (
+    BOX,
+    Lists,
+    carry_over,
+    entries_of,
+    near_in,
+    new_lists,
+    rank_in,
+    recast,
+    sorted_list,
+)
+from anabranch.kernels.neighbours import enter
+from anabranch.kernels.ranks import Asked, new_asked, rank_of
 from anabranch.kernels.searchgrid import cell_side, fill_grid, new_grid
 from tests.oracles.dbscan import distances
+
+Patterns = list[tuple[float, int]]
 
 
 def _points(seed: int, count: int = 220, axes: int = 2) -> np.ndarray:
     return np.round(np.random.default_rng(seed).random((count, axes)) * 12) / 4
 
 
-def _entered(points: np.ndarray, ranges: list[float], limits: list[int], first: int = 0, width: int = 232):
-    lists, grid, side = new_lists(len(points), width), new_grid(len(points)), cell_side(ranges[-1])
-    asked = np.array(ranges), np.array(limits, np.int32)
+def _entered(points: np.ndarray, patterns: Patterns, first: int = 0) -> tuple[Lists, Asked]:
+    asked = new_asked(patterns)
+    lists, grid, side = new_lists(len(points), 400_000), new_grid(len(points)), cell_side(asked.ranges[-1])
     half = len(points) // 2
-    assert enter(points, 0, half, 0, grid, side, 1, lists, *asked) == half
-    assert enter(points, half, len(points), first, grid, side, 1, lists, *asked) == len(points)
-    return lists
+    assert enter(points, 0, half, 0, grid, side, 1, lists, asked) == half
+    assert enter(points, half, len(points), first, grid, side, 1, lists, asked) == len(points)
+    return lists, asked
 
 
-def _known(lists, point: int, reach: float) -> list[int]:
-    """The neighbours within the range that a list and its box know of, newest first."""
-    size, new = lists.size[point], lists.new_size[point]
-    known = lists.near[point, :size][lists.distance[point, :size] <= reach].tolist()
-    known += lists.new_near[point, :new][lists.new_distance[point, :new] <= reach].tolist()
-    return sorted(known, reverse=True)
+def _entries(lists: Lists, point: int) -> list[tuple[int, int]]:
+    """(rank, neighbour) of the list and its box, in order of rank, then newest first."""
+    out = np.empty(lists.size[point] + lists.new[point], np.int64)
+    sorted_list(lists.pool, lists.at[point], lists.size[point], lists.new[point], out)
+    return [(rank_in(entry), near_in(entry)) for entry in out.tolist()]
+
+
+def _known(lists: Lists, point: int, rank: int) -> list[int]:
+    return sorted((near for mine, near in _entries(lists, point) if mine <= rank), reverse=True)
+
+
+@pytest.mark.parametrize(
+    "ranges", [[0.0], [0.5, 0.75, 1.5], [1e-300, 1e-3, 1e300], list(np.geomspace(1e-6, 9, 300))]
+)
+def test_a_rank_tells_which_ranges_are_long_enough(ranges: list[float]) -> None:
+    asked = new_asked([(reach, 1) for reach in ranges])
+    rng = np.random.default_rng(1)
+    tried = [0.0, *ranges, *np.nextafter(ranges, 0), *(np.nextafter(ranges, np.inf)[:-1])]
+    tried += (rng.random(200) * ranges[-1]).tolist()
+    for distance in tried:
+        rank = rank_of(float(distance), asked.ranges, asked.table, asked.scale)
+        assert rank == np.searchsorted(asked.ranges, distance)
+
+
+def test_limits_are_the_largest_count_of_ranges_at_least_as_large() -> None:
+    asked = new_asked([(2.0, 3), (1.0, 9), (3.0, 1), (2.0, 5)])
+    assert (asked.ranges.tolist(), asked.limits.tolist()) == ([1.0, 2.0, 3.0], [9, 5, 1])
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
-    ("ranges", "limits"), [([1.0], [3]), ([0.5, 0.75, 1.5], [20, 6, 2]), ([0.0, 2.0], [4, 1])]
+    "patterns", [[(1.0, 3)], [(0.5, 20), (0.75, 6), (1.5, 2)], [(0.0, 4), (2.0, 1)], [(1.0, 0), (0.5, 2)]]
 )
-def test_the_newest_neighbours_are_there(seed: int, ranges: list[float], limits: list[int]) -> None:
+def test_the_newest_neighbours_are_there(seed: int, patterns: Patterns) -> None:
     points, first = _points(seed), 40
-    lists = _entered(points, ranges, limits, first)
+    lists, asked = _entered(points, patterns, first)
     near = distances(points)
     for point in range(first, len(points)):
-        for reach, limit in zip(ranges, limits, strict=True):
+        for rank, (reach, limit) in enumerate(zip(asked.ranges, asked.limits, strict=True)):
             true = [other for other in np.flatnonzero(near[point] <= reach)[::-1] if other != point]
-            if reach >= lists.bound[point]:
+            if rank >= lists.bound[point]:
                 assert sum(other > point for other in true) >= limit
             else:
                 true = [other for other in true if other >= first][:limit]
-                known = [other for other in _known(lists, point, reach) if other >= first]
+                known = [other for other in _known(lists, point, rank) if other >= first]
                 assert known[: len(true)] == true
 
 
 def test_lists_are_in_order_and_short() -> None:
-    rng = np.random.default_rng(1)
-    points = rng.random((2000, 2))
-    lists = _entered(points, [0.5], [5], width=120)
-    sizes = lists.size
-    assert sizes.max() < 60  # of some 1500 neighbours: about 5 (1 + ln(1500 / 5)) when new, fewer later
+    """One range: no list is longer than the count, but for newcomers. Many: a skyband."""
+    points = np.random.default_rng(1).random((2000, 2))
+    lists, _ = _entered(points, [(0.5, 5)])
+    assert lists.size.max() <= 5
+    lists, _ = _entered(points, [(reach, 5) for reach in np.linspace(0.01, 0.5, 100)])
+    assert 5 < lists.size.max() < 60  # of some 1500 neighbours: about 5 (1 + ln(1500 / 5))
     for point in range(0, 2000, 50):
-        known = list(
-            zip(lists.distance[point, : sizes[point]], lists.near[point, : sizes[point]], strict=True)
-        )
-        assert known == sorted(known)
+        known = _entries(lists, point)
+        assert known == sorted(known, key=lambda entry: (entry[0], -entry[1]))
 
 
-def test_it_stops_before_a_list_is_too_long() -> None:
-    points = _points(5, 100, 1)
-    lists, grid, asked = new_lists(100, 24), new_grid(100), (np.array([3.0]), np.array([50], np.int32))
-    stopped = enter(points, 0, 100, 0, grid, cell_side(3.0), 1, lists, *asked)
-    assert 24 - BOX <= stopped <= 25
-    while stopped < 100:
-        wide = new_lists(100, wider(lists.near.shape[1]))
-        carry_over(lists, wide, 0, stopped)
-        lists = wide
-        stopped = enter(points, stopped, 100, 0, grid, cell_side(3.0), 1, lists, *asked)
-    whole = _entered(points, [3.0], [50])
-    for point in range(100):
-        assert _known(lists, point, 3.0) == _known(whole, point, 3.0)
+def test_it_stops_when_the_pool_is_full() -> None:
+    points, patterns = _points(5, 300, 1), [(3.0, 50), (1.0, 60)]
+    asked, grid = new_asked(patterns), new_grid(300)
+    lists, stopped, renewed = new_lists(300, 4 * BOX), 0, 0
+    while stopped < 300 or lists.used[1]:
+        stopped = enter(points, stopped, 300, 0, grid, cell_side(3.0), 1, lists, asked)
+        fresh = new_lists(300, entries_of(lists, 0, stopped) + 700)
+        carry_over(lists, fresh, 0, 0, stopped)
+        lists, renewed = fresh, renewed + 1
+    assert renewed > 3
+    whole, _ = _entered(points, patterns)
+    assert lists.bound.tolist() == whole.bound.tolist()
+    for point in range(300):
+        for rank in range(2):
+            limit = int(asked.limits[rank])
+            if rank < lists.bound[point]:
+                assert _known(lists, point, rank)[:limit] == _known(whole, point, rank)[:limit]
 
 
 def test_lists_move_down_with_their_points() -> None:
     points = _points(6)
-    before, after = _entered(points, [1.0], [6]), _entered(points, [1.0], [6])
-    carry_over(after, after, 90, len(points))
+    before, _ = _entered(points, [(1.0, 6), (0.5, 9)])
+    after = new_lists(220, 10_000)
+    carry_over(before, after, 60, 90, len(points))
     for point in range(90, len(points)):
-        kept = [other - 90 for other in _known(before, point, 1.0) if other >= 90]
-        assert _known(after, point - 90, 1.0) == kept
-        assert after.bound[point - 90] == before.bound[point]
+        assert after.bound[point - 60] == before.bound[point]
+        for rank in range(before.bound[point]):
+            kept = [other - 60 for other in _known(before, point, rank) if other >= 90]
+            assert _known(after, point - 60, rank) == kept
 
 
-def test_rows_are_an_odd_number_of_cache_lines_apart() -> None:
-    width = 24
-    for _ in range(10):
-        width = wider(width)
-        assert width * 8 // 64 % 2 == 1
-        assert width % 8 == 0
+def test_other_ranges_give_other_ranks() -> None:
+    points = _points(7)
+    lists, old = _entered(points, [(1.0, 6), (0.5, 9)])
+    bounds, was = lists.bound.copy(), [_entries(lists, point) for point in range(220)]
+    asked = new_asked([(0.25, 1), (0.5, 9), (0.75, 4)])
+    recast(lists, points, 220, old.ranges, asked)
+    near = distances(points)
+    for point in range(220):
+        known = {other for _, other in was[point] if near[point, other] <= 0.75}
+        assert {other for _, other in _entries(lists, point)} == known
+        for rank, other in _entries(lists, point):
+            assert rank == np.searchsorted(asked.ranges, near[point, other])
+        assert lists.bound[point] == {0: 0 if bounds[point] == 0 else 1, 1: 3, 2: 3}[bounds[point]]
 
 
 def test_the_grid_gives_chains_from_new_to_old() -> None:

@@ -1,18 +1,13 @@
-"""Which cores belong together, for all window starts at once: a spanning forest grown backwards in time.
+"""Which cores belong together, for up to 63 windows at once.
 
-Two neighbouring points are connected in the window that starts at s exactly if s <= min(coretime(p),
-coretime(q)). With these numbers as weights the clusters of all window starts are one hierarchy, that of a
-maximum spanning forest: an earlier start only adds cores and joins trees, as in Kruskal's algorithm (the
-paper's growth property across windows). So the forest is grown from the latest start to the earliest, and at
-each start the trees are the clusters of that window:
+Two neighbouring points are connected in a window exactly if both are core there. Small cells with a diagonal
+below a range hold only points that are neighbours of each other, so clusters are trees of cells, and two
+cells need a single pair of cores within the range to be joined. Cells have sides b^k, so that many ranges
+share the cells of one `level`; at most two rings of cells around one can hold neighbours.
 
-    start 7:  cores with core time >= 7       start 3:  those with core time 3..6 as well
-              (a b)   (c)                               (a b d c)   (e)
-
-Points are not joined one by one. Small cells with a diagonal below the range hold only points that are
-neighbours of each other, so the trees are trees of cells, and two cells need a single pair of cores within
-the range to be joined. Cells have sides b^k, so that many ranges share the cells of one `level`; at most two
-rings of cells around one can hold neighbours.
+The windows of a level are the bits of a word. A cell knows in which of them it has a core. For two cells that
+are near each other, distances between points are measured once for all windows in which both have cores and
+are not of one tree already; a pair of cores joins the trees of all windows of which it is within the range.
 """
 
 from __future__ import annotations
@@ -22,7 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
+from anabranch.kernels.bits import lowest
+from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import Grid, around, cell_at, distance_of, find_cell
 
 Array = np.ndarray[Any, Any]
@@ -36,31 +33,11 @@ _RATIO = {1: 1.95, 2: 1.39, 3: 1.14}
 _MARGIN = 0.999
 
 
-class Cells(NamedTuple):
-    """The cells of one level and the points in them."""
-
-    table: Array  # int32[2^k], open addressing: cell or -1
-    places: Array  # int64[cells, 3]
-    adjacent: Array  # int32[cells, 3^a - 1]: the adjacent cells that are older than the cell itself
-    beyond: Array  # int32[cells, 5^a - 3^a]: those of the second ring
-    degree: Array  # int32[cells, 2]: how many these are
-    cell_of: Array  # int32[points]
-    used: Array  # int64[1]: how many cells there are
-
-
 class Trees(NamedTuple):
-    """Cells joined so far: a cell's leader leads on to the one that stands for its tree, which leads itself.
+    """The cell of each core, and for each window the cell that stands for the tree of a cell."""
 
-    The cores of a cell are a chain from the one that came last; those from `settled` on came in an earlier
-    round.
-    """
-
-    leader: Array  # int32[cells]
-    newest: Array  # int32[cells], -1 if the cell has no core yet
-    settled: Array  # int32[cells]
-    chained: Array  # int32[points]: the core of the same cell that came before
-    planted: Array  # int32[cells]: the cells that have cores
-    grown: Array  # int64[1]: how many these are
+    cell_of: Array  # int32[points]
+    leader: Array  # int32[windows, cells]
 
 
 def level_of(reach: float, axes: int) -> int:
@@ -76,176 +53,172 @@ def side_of(level: int, axes: int) -> float:
     return float(_RATIO[axes] ** level)
 
 
-def new_cells(cells: int, points: int, axes: int) -> Cells:
-    slots = 1 << max(4, (2 * cells - 1).bit_length())
-    return Cells(
-        np.full(slots, -1, np.int32),
-        np.empty((cells, 3), np.int64),
-        np.empty((cells, 3**axes - 1), np.int32),
-        np.empty((cells, 5**axes - 3**axes), np.int32),
-        np.empty((cells, 2), np.int32),
-        np.empty(points, np.int32),
-        np.zeros(1, np.int64),
-    )
+@leaf
+def tree_of(leader: Array, cell: int, window: int) -> int:
+    """The cell that stands for the tree of a cell; shortens the way there. leader: int32[cells, windows]
 
-
-def new_trees(cells: int, points: int) -> Trees:
-    return Trees(
-        np.arange(cells, dtype=np.int32),
-        np.full(cells, -1, np.int32),
-        np.full(cells, -1, np.int32),
-        np.empty(points, np.int32),
-        np.empty(cells, np.int32),
-        np.zeros(1, np.int64),
-    )
-
-
-@kernel
-def _look_around(cells: Cells, cell: int, axes: int) -> None:
-    """Notes the cells around a new one."""
-    x, y, z = cells.places[cell, 0], cells.places[cell, 1], cells.places[cell, 2]
-    rings_y = _RINGS if axes > 1 else 0
-    rings_z = _RINGS if axes > 2 else 0
-    adjacent = beyond = 0
-    for i in range(-_RINGS, _RINGS + 1):
-        for j in range(-rings_y, rings_y + 1):
-            for k in range(-rings_z, rings_z + 1):
-                other = find_cell(cells.table, cells.places, x + i, y + j, z + k)
-                if other < 0 or other == cell:
-                    continue
-                if max(abs(i), abs(j), abs(k)) == 1:
-                    cells.adjacent[cell, adjacent] = other
-                    adjacent += 1
-                else:
-                    cells.beyond[cell, beyond] = other
-                    beyond += 1
-    cells.degree[cell, 0] = adjacent
-    cells.degree[cell, 1] = beyond
-
-
-@kernel
-def into_cells(cells: Cells, points: Array, start: int, stop: int, side: float) -> int:
-    """Finds the cells of points start..stop; returns where it stopped for want of room for a cell."""
-    axes = points.shape[1]
-    for point in range(start, stop):
-        x = cell_at(points[point, 0], side)
-        y = cell_at(points[point, 1], side) if axes > 1 else 0
-        z = cell_at(points[point, 2], side) if axes > 2 else 0
-        cell = find_cell(cells.table, cells.places, x, y, z)
-        if cell < 0:
-            slot = ~cell
-            cell = cells.used[0]
-            if cell == len(cells.places):
-                return point
-            cells.used[0] += 1
-            cells.table[slot] = cell
-            cells.places[cell, 0] = x
-            cells.places[cell, 1] = y
-            cells.places[cell, 2] = z
-            _look_around(cells, cell, axes)
-        cells.cell_of[point] = cell
-    return stop
-
-
-@kernel
-def tree_of(leader: Array, cell: int) -> int:
-    """The cell that stands for the tree of a cell; shortens the way there."""
-    while leader[cell] != cell:
-        leader[cell] = leader[leader[cell]]
-        cell = leader[cell]
+    A cell's leader leads on to the one that stands for its tree, which leads itself.
+    """
+    while leader[cell, window] != cell:
+        leader[cell, window] = leader[leader[cell, window], window]
+        cell = leader[cell, window]
     return cell
 
 
-@kernel
-def _meet(points: Array, one: int, until: int, other: int, chained: Array, reach: float) -> bool:
-    """Whether a core of the chain one..until is within the range of a core of the chain from `other`."""
-    while one != until:
-        candidate = other
-        while candidate >= 0:
-            if distance_of(points, one, candidate) <= reach:
-                return True
-            candidate = chained[candidate]
-        one = chained[one]
-    return False
+@leaf
+def _apart(leader: Array, one: int, other: int, both: int) -> int:
+    """Those of the windows `both` in which two cells are in different trees."""
+    apart = 0
+    while both:
+        window = lowest(both)
+        both &= both - 1
+        if leader[one, window] != leader[other, window]:
+            if tree_of(leader, one, window) != tree_of(leader, other, window):
+                apart |= 1 << window
+    return apart
+
+
+@leaf
+def _join(leader: Array, one: int, other: int, windows: int) -> None:
+    while windows:
+        window = lowest(windows)
+        windows &= windows - 1
+        here, there = tree_of(leader, one, window), tree_of(leader, other, window)
+        leader[max(here, there), window] = min(here, there)
+
+
+@leaf
+def _join_cells(
+    newest: Array, chained: Array, leader: Array, points: Array, mask: Array, one: int, other: int,
+    apart: int, ranges: Array, table: Array, scale: float, reach: Array,
+) -> None:  # fmt: skip
+    """Joins two cells in those of the windows `apart` in which a pair of their cores is within the range."""
+    largest = ranges[-1]
+    here = newest[one]
+    while here >= 0 and apart:
+        if mask[here] & apart:
+            there = newest[other]
+            while there >= 0:
+                joined = mask[here] & mask[there] & apart
+                if joined:
+                    distance = distance_of(points, here, there)
+                    if distance <= largest:
+                        joined &= reach[rank_of(distance, ranges, table, scale)]
+                        _join(leader, one, other, joined)
+                        apart &= ~joined
+                there = chained[there]
+        here = chained[here]
 
 
 @kernel
-def _join_ring(trees: Trees, near: Array, degree: Array, points: Array, reach: float) -> None:
-    """Joins cells with those around them in `near` where cores that are new in this round connect them.
-
-    For two cells a and b: new cores of a with all of b, or older cores of a with new ones of b.
-    """
-    leader, newest, settled, chained = trees.leader, trees.newest, trees.settled, trees.chained
-    for place in range(trees.grown[0]):
-        cell = trees.planted[place]
-        for entry in range(degree[cell]):
-            other = near[cell, entry]
-            if newest[other] < 0 or leader[cell] == leader[other]:
-                continue
-            if newest[cell] == settled[cell] and newest[other] == settled[other]:
-                continue
-            here, there = tree_of(leader, cell), tree_of(leader, other)
-            if here == there:
-                continue
-            if _meet(points, newest[cell], settled[cell], newest[other], chained, reach) or _meet(
-                points, newest[other], settled[other], settled[cell], chained, reach
-            ):
-                leader[max(here, there)] = min(here, there)
-
-
-@kernel
-def _flatten(trees: Trees) -> None:
-    """Lets every cell with cores lead straight to the one that stands for its tree."""
-    for place in range(trees.grown[0]):
-        cell = trees.planted[place]
-        trees.leader[cell] = tree_of(trees.leader, cell)
+def _into_cells(
+    points: Array, mask: Array, start: int, stop: int, side: float, table: Array, places: Array,
+    cell_of: Array, chained: Array, newest: Array, held: Array,
+) -> int:  # fmt: skip
+    """Finds the cells of all points with a bit in their mask; returns how many cells there are."""
+    axes = points.shape[1]
+    used = 0
+    for point in range(start, stop):
+        if mask[point] == 0:
+            continue
+        x = cell_at(points[point, 0], side)
+        y = cell_at(points[point, 1], side) if axes > 1 else 0
+        z = cell_at(points[point, 2], side) if axes > 2 else 0
+        cell = find_cell(table, places, x, y, z)
+        if cell < 0:
+            slot = ~cell
+            cell = used
+            used += 1
+            table[slot] = cell
+            places[cell, 0], places[cell, 1], places[cell, 2] = x, y, z
+            newest[cell] = -1
+            held[cell] = 0
+        cell_of[point] = cell
+        chained[point] = newest[cell]
+        newest[cell] = point
+        held[cell] |= mask[point]
+    return used
 
 
 @kernel
 def grow(
-    trees: Trees, cells: Cells, points: Array, times: Array, start: int, below: int, stop: int, reach: float
-) -> None:
-    """Adds the cores with start <= core time < below, and joins the trees that they connect.
+    points: Array, mask: Array, start: int, stop: int, side: float, windows: int, asked: Asked, reach: Array
+) -> Trees:
+    """The trees of the cores that `mask` (int64[stop]) tells of points start..stop.
 
-    Afterwards the leader of a cell with cores stands for its tree. First adjacent cells, then the second
-    ring: by then nearly all cells there are in the same tree already.
+    First adjacent cells, then the second ring: by then nearly all cells there are in the same tree already.
+    reach: int64[ranks + 1], the windows with a range of at least this rank.
     """
+    ranges, slots_of_ranks, scale = asked.ranges, asked.table, asked.scale
+    axes = points.shape[1]
+    cores = 0
     for point in range(start, stop):
-        if start <= times[point] < below:
-            cell = cells.cell_of[point]
-            if trees.newest[cell] < 0:
-                trees.planted[trees.grown[0]] = cell
-                trees.grown[0] += 1
-            trees.chained[point] = trees.newest[cell]
-            trees.newest[cell] = point
-    _join_ring(trees, cells.adjacent, cells.degree[:, 0], points, reach)
-    _flatten(trees)
-    _join_ring(trees, cells.beyond, cells.degree[:, 1], points, reach)
-    _flatten(trees)
-    for place in range(trees.grown[0]):
-        cell = trees.planted[place]
-        trees.settled[cell] = trees.newest[cell]
+        cores += mask[point] != 0
+    slots = 16
+    while slots < 2 * cores:
+        slots *= 2
+    table, places = np.full(slots, -1, np.int32), np.empty((cores, 3), np.int64)
+    cell_of, chained = np.empty(stop, np.int32), np.empty(stop, np.int32)
+    newest, held = np.empty(cores, np.int32), np.empty(cores, np.int64)
+    used = _into_cells(points, mask, start, stop, side, table, places, cell_of, chained, newest, held)
+    leader = np.empty((used, windows), np.int32)
+    for cell in range(used):
+        leader[cell, :] = cell
+    rings_y = _RINGS if axes > 1 else 0
+    rings_z = _RINGS if axes > 2 else 0
+    for ring in range(1, _RINGS + 1):
+        for cell in range(used):
+            x, y, z = places[cell, 0], places[cell, 1], places[cell, 2]
+            for i in range(-_RINGS, 1):  # half of the cells around: the other half looks at this one
+                for j in range(-rings_y, rings_y + 1 if i < 0 else 1):
+                    for k in range(-rings_z, rings_z + 1 if i < 0 or j < 0 else 0):
+                        if max(abs(i), abs(j), abs(k)) != ring:
+                            continue
+                        other = find_cell(table, places, x + i, y + j, z + k)
+                        if other < 0 or not held[cell] & held[other]:
+                            continue
+                        apart = _apart(leader, cell, other, held[cell] & held[other])
+                        if apart:
+                            _join_cells(
+                                newest, chained, leader, points, mask, cell, other, apart,
+                                ranges, slots_of_ranks, scale, reach,
+                            )  # fmt: skip
+    return Trees(cell_of, _flat(leader))
+
+
+@kernel
+def _flat(leader: Array) -> Array:
+    """The cell that stands for the tree of each cell, by window: int32[windows, cells]"""
+    cells, windows = leader.shape
+    flat = np.empty((windows, cells), np.int32)
+    for cell in range(cells):
+        for window in range(windows):
+            flat[window, cell] = tree_of(leader, cell, window)
+    return flat
 
 
 @kernel
 def grow_points(
-    trees: Trees, grid: Grid, side: float, rings: int, points: Array, times: Array,
-    start: int, below: int, stop: int, reach: float,
-) -> None:  # fmt: skip
+    points: Array, mask: Array, start: int, stop: int, grid: Grid, side: float, rings: int, windows: int,
+    asked: Asked, reach: Array,
+) -> Trees:  # fmt: skip
     """The same with every point a cell of its own, by the search grid: for many coordinates or huge ones."""
+    ranges, table, scale = asked.ranges, asked.table, asked.scale
+    cell_of = np.arange(stop).astype(np.int32)
+    leader = np.empty((stop, windows), np.int32)
+    for point in range(stop):
+        leader[point, :] = point
     chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
     for point in range(start, stop):
-        if not start <= times[point] < below:
+        if not mask[point]:
             continue
-        found = around(grid, points, point, start, side, rings, chains)
-        for chain in range(found):
+        for chain in range(around(grid, points, point, start, side, rings, chains)):
             other = chains[chain]
             while other >= start:
-                if trees.newest[other] >= 0 and distance_of(points, point, other) <= reach:
-                    here, there = tree_of(trees.leader, point), tree_of(trees.leader, other)
-                    trees.leader[max(here, there)] = min(here, there)
+                if other < point and mask[point] & mask[other]:
+                    distance = distance_of(points, point, other)
+                    if distance <= ranges[-1]:
+                        joined = mask[point] & mask[other] & reach[rank_of(distance, ranges, table, scale)]
+                        _join(leader, point, other, joined)
                 other = grid.older[other]
-        trees.newest[point] = point
-        trees.planted[trees.grown[0]] = point
-        trees.grown[0] += 1
-    _flatten(trees)
+    return Trees(cell_of, _flat(leader))

@@ -2,340 +2,208 @@
 
 Points are numbered by arrival. The search grid finds the neighbours of a new point among the earlier ones.
 
-Each point keeps a list of neighbours, nearest first, but not all of them. A query (range r, count c) looks at
-the c newest neighbours within r and at no others: they tell whether the point is core, and if it is not, they
-are all the neighbours it has. So a neighbour at distance d is of no use to anybody once `limit(d)` others are
-both newer and at most as far, where limit(d) is the largest count among the queries with range >= d. The list
-is the skyband of (distance, newness):
+Each point keeps a list of neighbours, but not all of them. A query (range r, count c) looks at the c newest
+neighbours within r and at no others: they tell whether the point is core, and if it is not, they are all the
+neighbours it has. So a neighbour of rank k (see `ranks`) is of no use to anybody once `limits[k]` others are
+newer and of no higher rank. The list is the skyband of (rank, newness), by rank, then newest first:
 
-    distance  1  2  3  4  5          limit 2: the neighbour at 4, arrived 3rd, has the 7th and the 8th
-    arrived   7  2  8  3  9          before it in the list, both newer: it goes. So does the one at 2? Only
-    lives     2  1  2  0  2          the 7th is nearer and newer: it stays, with one life left.
+    rank      0  0  1  1  2          limit 2: of rank 1, the neighbour that arrived 3rd has the 7th and the
+    arrived   7  2  8  3  9          8th before it, both newer: it goes. So does the 2nd? Only the 7th is
+    lives     2  1  1  0  1          newer and of no higher rank: it stays, with one life left.
 
-It holds about c (1 + ln(n / c)) of n neighbours, whatever the number of queries. And it shrinks again: once a
-point has limit(d) neighbours newer than itself up to distance d, it is core for every query with range >= d
-in all windows it will ever be in, so `bound` falls to d, nothing at or beyond it is kept, and newcomers there
-cost one comparison.
+It holds at most about c (1 + ln(n / c)) of n neighbours, whatever the number of queries, and c if all have
+the same range. And it shrinks again: once a point has limits[k] neighbours newer than itself up to rank k, it
+is core for every query with that range or a larger one in all windows it will ever be in. So `bound` falls to
+k, and nothing of that rank or beyond is kept. In dense places most points soon keep nothing at all.
 
-Newcomers wait in a small box beside each list and enter it eight at a time: lists lie far apart in memory.
+Lists lie one after the other in one pool. Newcomers wait behind a list and enter it some at a time; a list
+that has no room left moves to the end of the pool.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
-from anabranch.kernels.searchgrid import Grid, around, distance_of, into_grid
+from anabranch.kernels.bits import highest
+from anabranch.kernels.distances import square_limit
+from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.lists import BOX, MOST_LIVES, Lists, entry_of, insert, near_in, rank_in
+from anabranch.kernels.ranks import Asked, rank_of
+from anabranch.kernels.searchgrid import Grid, around, into_grid, square_of
 
 Array = np.ndarray[Any, Any]
 
-#: How many newcomers wait beside a list.
-BOX = 8
 
+@leaf
+def _settled(
+    pool: Array, at: int, size: int, new: int, owner: int, first: int, limits: Array, merged: Array,
+    bounds: Array,
+) -> int:  # fmt: skip
+    """A list and the newcomers behind it as one, into `merged`; lowers the bound if there are enough of them.
 
-class Lists(NamedTuple):
-    """The neighbours of each point, nearest first, at equal distance the earlier arrival first."""
-
-    distance: Array  # float64[points, width]
-    near: Array  # int32[points, width]
-    lives: Array  # int32[points, width]: how many more nearer and newer ones it takes to drop the entry
-    size: Array  # int32[points]
-    bound: Array  # float64[points]: queries with range >= bound find the point core as long as it lives
-    new_distance: Array  # float64[points, BOX]: newcomers, in order of arrival
-    new_near: Array  # int32[points, BOX]
-    new_size: Array  # int32[points]
-    longest: Array  # int64[1]: no list is longer
-
-
-class Spare(NamedTuple):
-    """Room to work in."""
-
-    lives: Array  # int32[BOX]
-    far: Array  # float64[width]
-    near: Array  # int32[width]
-    left: Array  # int32[width]
-
-
-def new_lists(points: int, width: int) -> Lists:
-    return Lists(
-        np.empty((points, width), np.float64),
-        np.empty((points, width), np.int32),
-        np.empty((points, width), np.int32),
-        np.zeros(points, np.int32),
-        np.empty(points, np.float64),
-        np.empty((points, BOX), np.float64),
-        np.empty((points, BOX), np.int32),
-        np.zeros(points, np.int32),
-        np.zeros(1, np.int64),
-    )
-
-
-def wider(width: int) -> int:
-    """The next width of lists: an odd number of cache lines, so that rows do not fall on each other."""
-    return (width * 3 // 2) // 16 * 16 + 8
-
-
-@kernel
-def _below(ascending: Array, size: int, value: float) -> int:
-    """How many of the first `size` values are smaller."""
-    low, high = 0, size
-    while low < high:
-        middle = (low + high) >> 1
-        if ascending[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def _limit(distance: float, ranges: Array, limits: Array) -> int:
-    """The largest count among the queries whose range is at least this distance (there is one).
-
-    ranges ascend and limits descend, one entry a step: float64[steps], int32[steps].
+    Newcomers are newer than all of the list, so an entry loses a life for each newcomer of no higher rank:
+    those that come before it. Returns how many entries are left.
     """
-    step = 0
-    while ranges[step] < distance:
-        step += 1
-    return limits[step]
-
-
-@kernel
-def _sort_box(lists: Lists, owner: int, ranges: Array, limits: Array, lives: Array) -> int:
-    """Sorts the newcomers in a box by distance, the earlier first among equals; returns how many are of use.
-
-    `lives` (int32[BOX]) becomes what is left to each: its limit less the newcomers that are newer and at most
-    as far.
-    """
-    far, near = lists.new_distance[owner], lists.new_near[owner]
-    size = 0
-    for entry in range(lists.new_size[owner]):
-        distance, newcomer = far[entry], near[entry]
-        if distance > ranges[-1]:  # the query that asked for it has gone
-            continue
-        place = size
-        while place > 0 and far[place - 1] > distance:
-            far[place] = far[place - 1]
-            near[place] = near[place - 1]
-            lives[place] = lives[place - 1] - 1
-            place -= 1
-        equal = place
-        while equal > 0 and far[equal - 1] == distance:
-            equal -= 1
-            lives[equal] -= 1
-        far[place] = distance
-        near[place] = newcomer
-        lives[place] = _limit(distance, ranges, limits)
-        size += 1
-    return size
-
-
-@kernel
-def _settle(lists: Lists, owner: int, first: int, ranges: Array, limits: Array, spare: Spare) -> None:
-    """Enters the newcomers in the box into the list, and lowers the bound if they are enough.
-
-    Both are in order of distance and are merged. An entry loses a life for every newcomer at most as far; of
-    two at the same distance the older goes first. The bound is the least distance within which the point has
-    `limit` newer neighbours; the merge ends there.
-    """
-    far, near, lives = lists.distance[owner], lists.near[owner], lists.lives[owner]
-    size, new = lists.size[owner], _sort_box(lists, owner, ranges, limits, spare.lives)
-    old = box = nearer = kept = newer = step = 0
+    for place in range(size + 1, size + new):  # sorts the newcomers
+        insert(pool, at + size, at + place, pool[at + place])
+    old = box = kept = newer = 0
     while old < size or box < new:
-        if box == new or (old < size and far[old] <= lists.new_distance[owner, box]):
-            distance, other = far[old], near[old]
-            while nearer < new and lists.new_distance[owner, nearer] <= distance:
-                nearer += 1
-            left = lives[old] - nearer
+        if box == new or (old < size and pool[at + old] < pool[at + size + box]):
+            entry = pool[at + old]
             old += 1
+            lives = entry & MOST_LIVES
+            if lives < MOST_LIVES:
+                lives -= box
         else:
-            distance, other, left = (
-                lists.new_distance[owner, box],
-                lists.new_near[owner, box],
-                spare.lives[box],
-            )
+            entry = pool[at + size + box]
+            lives = limits[rank_in(entry)]
+            for other in range(box):  # newcomers of no higher rank
+                lives -= near_in(pool[at + size + other]) > near_in(entry)
             box += 1
-        if left <= 0 or other < first or distance > ranges[-1]:
+        near = near_in(entry)
+        if lives <= 0 or near < first:
             continue
-        spare.far[kept] = distance
-        spare.near[kept] = other
-        spare.left[kept] = left
+        rank = rank_in(entry)
+        merged[kept] = entry_of(rank, near, lives)
         kept += 1
-        if other > owner:
+        if near > owner:
             newer += 1
-            while ranges[step] < distance:
-                step += 1
-            if newer >= limits[step]:
-                lists.bound[owner] = distance
-                while kept > 0 and spare.far[kept - 1] >= distance:
+            if newer >= limits[rank]:
+                bounds[owner] = rank
+                while kept > 0 and rank_in(merged[kept - 1]) >= rank:
                     kept -= 1
                 break
-    for entry in range(kept):
-        far[entry] = spare.far[entry]
-        near[entry] = spare.near[entry]
-        lives[entry] = spare.left[entry]
-    lists.size[owner] = kept
-    lists.new_size[owner] = 0
-    lists.longest[0] = max(lists.longest[0], kept)
+    return kept
 
 
 @kernel
-def _gather(
-    points: Array, point: int, first: int, grid: Grid, side: float, reach: int, largest: float,
-    chains: Array, near: Array, far: Array,
-) -> int:  # fmt: skip
-    """The earlier points within the largest range, newest first, into near[0] and far[0]; returns how many.
+def _settle_full(lists: Lists, first: int, limits: Array, merged: Array) -> bool:
+    """Empties the boxes that are full; False if the pool has no room for a list to move.
 
-    Each chain gives a run, newest first; runs are then merged two by two. chains: int32[2, cells + 1], near:
-    int32[2, n], far: float64[2, n].
+    merged: int64, with room for any list.
     """
-    newest, ends = chains[0], chains[1]
-    runs = around(grid, points, point, first, side, reach, newest)
-    found = 0
-    ends[0] = 0
-    for run in range(runs):
-        candidate = newest[run]
-        while candidate >= first:
-            distance = distance_of(points, point, candidate)
-            if distance <= largest:
-                near[0, found] = candidate
-                far[0, found] = distance
-                found += 1
-            candidate = grid.older[candidate]
-        ends[run + 1] = found
-    here = 0
-    while runs > 1:
-        merged = 0
-        for run in range(0, runs, 2):
-            last = min(run + 2, runs)
-            _merge(near[here], far[here], near[1 - here], far[1 - here], ends[run], ends[run + 1], ends[last])
-            merged += 1
-            ends[merged] = ends[last]
-        runs = merged
-        here = 1 - here
-    if here:
-        near[0, :found] = near[1, :found]
-        far[0, :found] = far[1, :found]
-    return found
-
-
-@kernel
-def _merge(near: Array, far: Array, to_near: Array, to_far: Array, low: int, middle: int, high: int) -> None:
-    """Merges near[low:middle] and near[middle:high], both descending."""
-    one, other = low, middle
-    for place in range(low, high):
-        if other >= high or (one < middle and near[one] > near[other]):
-            to_near[place] = near[one]
-            to_far[place] = far[one]
-            one += 1
-        else:
-            to_near[place] = near[other]
-            to_far[place] = far[other]
-            other += 1
-
-
-@kernel
-def _own_list(
-    lists: Lists, owner: int, near: Array, far: Array, found: int, ranges: Array, limits: Array
-) -> bool:
-    """The list of a new point from its neighbours, newest first; False if the arrays are too narrow.
-
-    A neighbour that has `limit` nearer or equally near ones in the list already, all of them newer, is left
-    out.
-    """
-    own_far, own_near, own_lives = lists.distance[owner], lists.near[owner], lists.lives[owner]
-    size = 0
-    for entry in range(found):
-        distance = far[entry]
-        limit = _limit(distance, ranges, limits)
-        if limit == 0 or (size >= limit and own_far[limit - 1] <= distance):
-            continue
-        if size == len(own_far):
+    pool, used, full = lists.pool, lists.used, lists.full
+    while used[1] > 0:
+        owner = full[used[1] - 1]
+        at, size, new = lists.at[owner], lists.size[owner], lists.new[owner]
+        most = size + 2 * BOX
+        if used[0] + most + (most >> 2) > len(pool):
             return False
-        place = size  # before those at equal distance, which arrived later
-        equals = 0
-        while place > 0 and own_far[place - 1] >= distance:
-            place -= 1
-            equals += own_far[place] == distance
-            own_far[place + 1] = own_far[place]
-            own_near[place + 1] = own_near[place]
-            own_lives[place + 1] = own_lives[place]
-        own_far[place] = distance
-        own_near[place] = near[entry]
-        own_lives[place] = limit - place - equals
-        size += 1
-    lists.size[owner] = size
-    lists.new_size[owner] = 0
-    lists.bound[owner] = np.inf
-    lists.longest[0] = max(lists.longest[0], size)
+        kept = _settled(pool, at, size, new, owner, first, limits, merged, lists.bound)
+        lists.size[owner], lists.new[owner] = kept, 0
+        if kept + BOX > lists.room[owner]:
+            at = used[0]
+            lists.at[owner], lists.room[owner] = at, kept + BOX + (kept >> 2)
+            used[0] += lists.room[owner]
+        for place in range(kept):
+            pool[at + place] = merged[place]
+        used[1] -= 1
     return True
 
 
 @kernel
-def enter(
-    points: Array, start: int, stop: int, first: int, grid: Grid, side: float, reach: int,
-    lists: Lists, ranges: Array, limits: Array,
+def _gather(
+    points: Array, point: int, first: int, grid: Grid, side: float, rings: int, largest: float,
+    chains: Array, near: Array, far: Array, seen: Array,
 ) -> int:  # fmt: skip
-    """Enters points start..stop one by one; returns where it stopped because lists must become wider.
+    """The earlier points within the largest range, in any order, into `near`; returns how many.
 
-    A point makes a list longer by at most what waits in its box.
-
-    points: float64[n, axes]; first: the oldest point that a window can still hold; ranges, limits: what
-    queries ask for, see `_limit`. The grid and the lists hold the points before `start`.
+    far[neighbour] becomes the distance. seen: int64, a bit for each point from `first` on, is set for each of
+    them.
     """
-    chains = np.empty((2, (2 * reach + 1) ** min(3, points.shape[1]) + 1), np.int32)
-    near = np.empty((2, stop), np.int32)
-    far = np.empty((2, stop), np.float64)
-    width = lists.near.shape[1]
-    spare = Spare(
-        np.empty(BOX, np.int32),
-        np.empty(width, np.float64),
-        np.empty(width, np.int32),
-        np.empty(width, np.int32),
-    )
-    largest = ranges[-1]
-    for point in range(start, stop):
-        if lists.longest[0] + BOX > lists.near.shape[1]:
-            return point
-        found = _gather(points, point, first, grid, side, reach, largest, chains, near, far)
-        if not _own_list(lists, point, near[0], far[0], found, ranges, limits):
-            return point
-        for entry in range(found):
-            owner, distance = near[0, entry], far[0, entry]
-            if distance < lists.bound[owner] and _limit(distance, ranges, limits):
-                place = lists.new_size[owner]
-                lists.new_distance[owner, place] = distance
-                lists.new_near[owner, place] = point
-                lists.new_size[owner] = place + 1
-                if place + 1 == BOX:
-                    _settle(lists, owner, first, ranges, limits, spare)
-        into_grid(grid, points, point, side)
-    return stop
+    limit = square_limit(largest)
+    older = grid.older
+    found = 0
+    for chain in range(around(grid, points, point, first, side, rings, chains)):
+        candidate = chains[chain]
+        while candidate >= first:
+            square = square_of(points, point, candidate)
+            if square <= limit:
+                distance = np.sqrt(square)
+                if distance <= largest:
+                    near[found] = candidate
+                    far[candidate] = distance
+                    found += 1
+                    bit = candidate - first
+                    seen[bit >> 5] |= 1 << (bit & 31)
+            candidate = older[candidate]
+    return found
 
 
 @kernel
-def carry_over(old: Lists, new: Lists, shift: int, count: int) -> None:
-    """Copies the lists of points shift..count to 0..count - shift, without what arrived before `shift`.
+def _own_list(owner: int, first: int, far: Array, seen: Array, asked: Asked, own: Array) -> int:
+    """The list of a new point into `own`, from the bits of its neighbours, newest first; returns its size.
 
-    Both may be the same arrays.
+    A neighbour that has `limit` of no higher rank in the list already, all of them newer, is left out; when
+    that holds for rank 0, it holds for all that are older. All bits are cleared.
     """
-    longest = 0
-    for point in range(shift, count):
-        size = 0
-        to = point - shift
-        for entry in range(old.size[point]):
-            if old.near[point, entry] >= shift:
-                new.distance[to, size] = old.distance[point, entry]
-                new.near[to, size] = old.near[point, entry] - shift
-                new.lives[to, size] = old.lives[point, entry]
-                size += 1
-        new.size[to] = size
-        new.bound[to] = old.bound[point]
-        for entry in range(old.new_size[point]):  # newer than the point itself, so none of them is left out
-            new.new_distance[to, entry] = old.new_distance[point, entry]
-            new.new_near[to, entry] = old.new_near[point, entry] - shift
-        new.new_size[to] = old.new_size[point]
-        longest = max(longest, size)
-    new.longest[0] = longest
+    ranges, limits, table, scale = asked.ranges, asked.limits, asked.table, asked.scale
+    size = 0
+    done = limits[0] == 0
+    for word in range((owner - first) >> 5, -1, -1):
+        bits = seen[word]
+        seen[word] = 0
+        while bits and not done:
+            top = highest(bits)
+            bits ^= 1 << top
+            near = first + (word << 5) + top
+            rank = rank_of(far[near], ranges, table, scale)
+            limit = limits[rank]
+            if limit == 0 or (size >= limit and rank_in(own[limit - 1]) <= rank):
+                continue
+            place = insert(own, 0, size, entry_of(rank, near, 0))
+            own[place] = entry_of(rank, near, limit - place)
+            size += 1
+            done = size >= limits[0] and rank_in(own[limits[0] - 1]) == 0
+    return size
+
+
+@kernel
+def enter(
+    points: Array, start: int, stop: int, first: int, grid: Grid, side: float, rings: int,
+    lists: Lists, asked: Asked,
+) -> int:  # fmt: skip
+    """Enters points start..stop one by one; returns where it stopped because the pool is full.
+
+    points: float64[n, axes]; first: the oldest point that a window can still hold. The grid and the lists
+    hold the points before `start`. It has come to an end if it returns `stop` and no box is full.
+    """
+    chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
+    near = np.empty(stop - first + 1, np.int32)
+    far = np.empty(stop, np.float64)
+    seen = np.zeros(((stop - first) >> 5) + 1, np.int64)
+    own, merged = np.empty(stop - first + 1, np.int64), np.empty(stop - first + BOX + 1, np.int64)
+    ranges, limits, table, scale = asked.ranges, asked.limits, asked.table, asked.scale
+    pool, bounds = lists.pool, lists.bound
+    if not _settle_full(lists, first, limits, merged):
+        return start
+    for point in range(start, stop):
+        found = _gather(points, point, first, grid, side, rings, ranges[-1], chains, near, far, seen)
+        size = _own_list(point, first, far, seen, asked, own)
+        at = lists.used[0]
+        if at + size + BOX > len(pool):
+            return point
+        lists.used[0] += size + BOX
+        lists.at[point], lists.room[point] = at, size + BOX
+        lists.size[point], lists.new[point] = size, 0
+        lists.bound[point] = len(limits) if limits[0] else 0
+        for place in range(size):
+            pool[at + place] = own[place]
+        for place in range(found):
+            owner = near[place]
+            if bounds[owner] == 0:
+                continue
+            rank = rank_of(far[owner], ranges, table, scale)
+            if rank < bounds[owner] and limits[rank]:
+                new = lists.new[owner]
+                pool[lists.at[owner] + lists.size[owner] + new] = entry_of(rank, point, 0)
+                lists.new[owner] = new + 1
+                if new + 1 == BOX:
+                    lists.full[lists.used[1]] = owner
+                    lists.used[1] += 1
+        into_grid(grid, points, point, side)
+        if not _settle_full(lists, first, limits, merged):
+            return point + 1
+    return stop

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.kernels.bits import lowest
+from anabranch.kernels.forest import Trees
 from anabranch.kernels.jit import kernel
-from anabranch.kernels.neighbours import Lists
+from anabranch.kernels.lists import Lists, near_in, rank_in
+from anabranch.kernels.searchgrid import distance_of
 
 Array = np.ndarray[Any, Any]
 
@@ -15,59 +18,103 @@ NOISE, CORE, EDGE = 0, 1, 2
 
 
 @kernel
-def _nearest_core(lists: Lists, point: int, times: Array, reach: float, start: int) -> int:
-    """The nearest core among a point's neighbours in the window, the earliest of equals; -1 if none.
+def _mark_edges(
+    lists: Lists, points: Array, mask: Array, reach: Array, starts: Array, alive: Array, begins: Array,
+    first: int, stop: int, clusters: Array,
+) -> None:  # fmt: skip
+    """clusters[w, place] becomes the nearest core for each edge point, the earliest of equals.
 
-    Lists are in that order; newcomers in the box are younger than all of the list, and in order of arrival.
+    The list of a point that is not core holds all its neighbours in the window, as they are fewer than
+    `count`.
     """
-    nearest = -1
-    distance = np.inf
-    for entry in range(lists.size[point]):
-        other = lists.near[point, entry]
-        if lists.distance[point, entry] > reach:
-            break
-        if other >= start and times[other] >= start:
-            nearest = other
-            distance = lists.distance[point, entry]
-            break
-    for entry in range(lists.new_size[point]):
-        other = lists.new_near[point, entry]
-        if lists.new_distance[point, entry] <= reach and times[other] >= start:
-            if lists.new_distance[point, entry] < distance:
-                nearest = other
-                distance = lists.new_distance[point, entry]
-    return nearest
+    pool = lists.pool
+    nearest, distance = np.empty(clusters.shape[0], np.int32), np.empty(clusters.shape[0], np.float64)
+    begun = 0
+    for point in range(first, stop):
+        while begun < len(starts) and starts[begun] <= point:
+            begun += 1
+        wanted = alive[begun] & ~mask[point]
+        if wanted == 0:
+            continue
+        at, size = lists.at[point], lists.size[point]
+        end = at + size + lists.new[point]
+        found = left = 0
+        last = -1
+        place = at - 1
+        while place + 1 < end:
+            place += 1
+            rank = rank_in(pool[place])
+            if place >= at + size:  # newcomers, in order of arrival
+                left = wanted & reach[rank]
+            elif rank > last:  # farther than all before, as are those that follow
+                last = rank
+                left = wanted & reach[rank] & ~found
+                if left == 0:
+                    place = at + size - 1
+                    continue
+            other = near_in(pool[place])
+            windows = left & mask[other]
+            if windows == 0:
+                continue
+            away = distance_of(points, point, other)
+            while windows:
+                window = lowest(windows)
+                windows &= windows - 1
+                if (
+                    not found >> window & 1
+                    or away < distance[window]
+                    or (away == distance[window] and other < nearest[window])
+                ):
+                    found |= 1 << window
+                    nearest[window], distance[window] = other, away
+        while found:
+            window = lowest(found)
+            found &= found - 1
+            clusters[window, point - begins[window]] = nearest[window]
 
 
 @kernel
 def roles_in(
-    lists: Lists, times: Array, cell_of: Array, leader: Array, reach: float, start: int, stop: int,
-    clusters: Array, roles: Array,
-) -> int:  # fmt: skip
-    """Fills clusters (int32[points], 0 for noise) and roles (uint8[points]); returns how many clusters.
+    lists: Lists, points: Array, mask: Array, trees: Trees, reach: Array, starts: Array, alive: Array,
+    begins: Array, stop: int, clusters: Array, roles: Array, counts: Array,
+) -> None:  # fmt: skip
+    """Who is what in the windows of one word: cluster 0 is noise, others count from 1 by earliest member.
 
-    Clusters are numbered from 1 by their earliest member; the leader of a cell stands for its cluster. The
-    list of a point that is not core holds all its neighbours in the window, as they are fewer than `count`.
+    Window w begins at begins[w] (int32), its results are clusters[w, :stop - begins[w]] (int32) and the same
+    of roles (uint8), and counts[w] is the number of its clusters. starts, alive: see cores.Due, of this word.
+    reach: int64[ranks + 1].
+
+    Noise is of a cell that is not there, whose number is 0: roles become arithmetic, where a processor could
+    not guess the branches.
     """
-    numbers = np.zeros(len(leader), np.int32)
-    count = 0
-    for point in range(start, stop):
-        place = point - start
-        roles[place] = CORE
-        core = point
-        if times[point] < start:
-            roles[place] = EDGE
-            core = _nearest_core(lists, point, times, reach, start)
-        if core < 0:
-            roles[place] = NOISE
-            clusters[place] = 0
-            continue
-        tree = leader[cell_of[core]]
-        if numbers[tree] == 0:
-            count += 1
-            numbers[tree] = count
-        clusters[place] = numbers[tree]
-    return count
+    nobody = stop
+    clusters[:] = nobody
+    _mark_edges(lists, points, mask, reach, starts, alive, begins, begins.min(), stop, clusters)
+    leader = trees.leader
+    windows, cells = leader.shape
+    cell_of = np.empty(stop + 1, np.int32)
+    cell_of[:stop] = trees.cell_of
+    cell_of[nobody] = cells
+    tree_of, numbers = np.empty(cells + 1, np.int32), np.empty(cells + 1, np.int32)
+    for window in range(windows):
+        tree_of[:cells] = leader[window]
+        tree_of[cells] = cells
+        numbers[:] = -1
+        numbers[cells] = 0
+        begin, count = begins[window], 0
+        mine, kinds = clusters[window], roles[window]
+        for place in range(stop - begin):
+            is_core = mask[begin + place] >> window & 1
+            core = mine[place]
+            core += is_core * (begin + place - core)
+            tree = tree_of[cell_of[core]]
+            number = numbers[tree]
+            if number < 0:
+                count += 1
+                number = numbers[tree] = count
+            mine[place] = number
+            kinds[place] = is_core * CORE + (1 - is_core) * (number > 0) * EDGE
+        counts[window] = count
 
 
 @kernel

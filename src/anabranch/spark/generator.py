@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from anabranch.model.errors import JobError
+from anabranch.spark import targets
 
 FORMAT = "anabranch_generator"
 COUNT = "generated_count"
@@ -43,6 +44,7 @@ def photons(first: int, count: int) -> dict[str, Any]:
 
 _GENERATORS: dict[str, tuple[str, Callable[[int, int], dict[str, Any]]]] = {
     "photons": ("det_time double, ra double, dec double, en double, phc long", photons),
+    "targets": (targets.SCHEMA, targets.targets),
 }
 
 

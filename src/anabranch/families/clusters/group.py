@@ -14,7 +14,6 @@ at which windows end.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
 
 import pyarrow as pa
 
@@ -213,13 +212,11 @@ class Group:
     # answers
 
     def _answer(self, windows: list[Window]) -> None:
-        """The clusters of windows that end with the newest point: once for each pattern and start."""
-        starts: dict[Pattern, set[int]] = defaultdict(set)
-        for query, _, _, first in windows:
-            starts[_pattern(query)].add(first)
-        found = {pattern: self.structure.clusters(pattern, firsts) for pattern, firsts in starts.items()}
-        for query, start, end, first in windows:
-            self._emit(query, start, end, found[_pattern(query)][first])
+        """The clusters of windows that end with the newest point, all at once."""
+        if windows:
+            found = self.structure.clusters((_pattern(query), first) for query, _, _, first in windows)
+            for query, start, end, first in windows:
+                self._emit(query, start, end, found[_pattern(query), first])
 
     def _emit(self, query: Standing, start: Time, end: Time, found: Found) -> None:
         window = (query, start, end)

@@ -1,15 +1,16 @@
 """The one stage of the clusters family: each zone answers some groups of queries that share.
 
 In: ITEMS (all of them), ACTIVATE, CANCEL and PROGRESS from order. Out: RESULT rows of the tables clusters,
-summary and changes. Never: a query of a group that belongs to another zone; a zone without queries keeps
-nothing.
+summary and changes. Never: a query of a group that belongs to another zone, but for its number (see
+`dealing`).
 
-A group is all queries over the same coordinates with the same condition. It lives in one zone, by the hash of
-these two, from its first query to the end of its last. Its state:
+A group is all queries over the same coordinates with the same condition. It lives in one zone, from its first
+query to the end of its last. Its state:
 
     g/<group>/queries         for each query: the position it begins at, its next window, its next new
-    cluster; the next position g/<group>/points/<n>      points that a window can still hold, 4096 positions a
-    chunk g/<group>/past/<query>    the members of the last window of a query with EMIT CHANGES
+                              cluster; and the next position
+    g/<group>/points/<n>      points that a window can still hold, 4096 positions a chunk
+    g/<group>/past/<query>    the members of the last window of a query with EMIT CHANGES
 
 All else follows from these: see `structure`.
 """
@@ -26,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.families.clusters.changes import Past
+from anabranch.families.clusters.dealing import deal, forget
 from anabranch.families.clusters.group import Group
 from anabranch.families.clusters.points import Points
 from anabranch.families.clusters.spec import Clusters
@@ -85,12 +87,12 @@ class Neighbourhood(Stage):
 
     def _begin(self, zone: int, state: State, groups: Groups, packet: Packet, origin: Time | None) -> None:
         """Takes up the queries that belong to this zone."""
-        mine = []
-        for query in queries.begun(packet):
-            spec = self._spec(query)
-            key = group_key(spec)
-            mine.append(int(key, 16) % self.zones == zone)
-            if mine[-1]:
+        begun = [(query, self._spec(query)) for query in queries.begun(packet)]
+        keys = [group_key(spec) for _, spec in begun]
+        dealt = deal(state, self.zones, [query.number for query, _ in begun], keys)
+        mine = [chosen == zone for chosen in dealt]
+        for (query, spec), key, is_mine in zip(begun, keys, mine, strict=True):
+            if is_mine:
                 if key not in groups:
                     groups[key] = Group(self.stream, Points(self.stream, spec.by, spec.condition), origin)
                 standing = Standing(query.number, query.name, spec, query.since, groups[key].points.stop)
@@ -104,6 +106,7 @@ class Neighbourhood(Stage):
         """Ends queries, and with its last one a group; returns what groups that ended had still to say."""
         out: list[Packet] = []
         _, ended = queries.apply(state, [packet])
+        forget(state, [query.number for query in ended])
         for query in ended:
             for key, group in list(groups.items()):
                 if query.number in group.queries:

@@ -5,30 +5,29 @@ end with the newest point. Never: stored. It follows from the points and is buil
 that takes a zone over.
 
 Points have positions in the group's sequence of points; the arrays here begin at `offset` and are moved down
-when half of them have left every window. A point is entered once, whatever the queries (kernels/neighbours);
-core times and the forest are made for each (range, count) that has output due and serve all its windows
-(kernels/coretimes, forest).
+when they are full. A point is entered once, whatever the queries (kernels/neighbours); the windows that are
+due at the same point are answered together (kernels/cores, forest, roles).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from anabranch.kernels import coretimes, forest, neighbours, roles, searchgrid
+from anabranch.kernels import cores, forest, lists, neighbours, ranks, roles, searchgrid
 from anabranch.zones.columns import Array
 
 _LEAST_ROOM = 256
-_LEAST_WIDTH = 56
 #: Below this range squares of differences can vanish, and cells by range would not tell who is a neighbour.
 _LEAST_RANGE = 1e-140
 
 Pattern = tuple[float, int]  # range, count
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Found:
     """The cluster and the role of each point of one window; clusters count from 1 by earliest member."""
 
@@ -38,24 +37,31 @@ class Found:
     count: int
 
 
+Due = tuple[Pattern, int]  # and the position of the first point of the window
+
+
 class Structure:
     def __init__(self, axes: int, offset: int = 0) -> None:
         self.axes, self.offset = axes, offset
         self.count = 0  # points in the arrays
         self.first = 0  # the first of them that a window can still hold
         self.points: Array = np.empty((_LEAST_ROOM, axes), np.float64)
-        self.lists = neighbours.new_lists(_LEAST_ROOM, _LEAST_WIDTH)
+        self.lists = lists.new_lists(_LEAST_ROOM, _LEAST_ROOM)
         self.grid = searchgrid.new_grid(_LEAST_ROOM)
-        self.ranges: Array = np.zeros(1, np.float64)
-        self.limits: Array = np.zeros(1, np.int32)
+        self.asked = ranks.new_asked([(0.0, 0)])
         self._side = searchgrid.cell_side(0.0)
         self._farthest = 0.0  # the greatest coordinate so far, without its sign
-        self._levels: dict[int, tuple[forest.Cells, int]] = {}  # level -> cells, how many points are in them
+        self._levels: dict[float, int | None] = {}  # of the ranges that are asked for
 
     @property
     def stop(self) -> int:
         """The position of the next point."""
         return self.offset + self.count
+
+    @property
+    def nbytes(self) -> int:
+        """What is kept to know clusters: neighbours, but neither coordinates nor the search grid."""
+        return sum(array.nbytes for array in self.lists)
 
     @property
     def _rings(self) -> int:
@@ -67,19 +73,14 @@ class Structure:
 
         Pairs of earlier points stay as they are: a query sees only points that arrive after its activation.
         """
-        asked = sorted(set(patterns), reverse=True)
-        steps: list[Pattern] = []  # from the largest range down, those with a larger count than all before
-        for reach, count in asked:
-            if not steps or count > steps[-1][1]:
-                steps.append((reach, count))
-        self.ranges = np.array([reach for reach, _ in reversed(steps)], np.float64)
-        self.limits = np.array([count for _, count in reversed(steps)], np.int32)
-        side = searchgrid.cell_side(asked[0][0])
+        before, self.asked = self.asked, ranks.new_asked(sorted(set(patterns)))
+        self._levels = {reach: self._level(reach) for reach in self.asked.ranges.tolist()}
+        if not np.array_equal(before.ranges, self.asked.ranges):
+            lists.recast(self.lists, self.points, self.count, before.ranges, self.asked)
+        side = searchgrid.cell_side(float(self.asked.ranges[-1]))
         if side != self._side:
             self._side = side
             self._fill_grid()
-        wanted = {self._level(reach) for reach, _ in asked}
-        self._levels = {level: made for level, made in self._levels.items() if level in wanted}
 
     def append(self, points: Array) -> None:
         """Enters points float64[n, axes] as the newest."""
@@ -88,15 +89,18 @@ class Structure:
         start, stop = self.count, self.count + len(points)
         self.points[start:stop] = points
         sizes = np.abs(points[np.isfinite(points)])
-        self._farthest = max(self._farthest, float(sizes.max(initial=0.0)))
+        farthest = float(sizes.max(initial=0.0))
+        if farthest > self._farthest:
+            self._farthest = farthest
+            self._levels = {reach: self._level(reach) for reach in self._levels}
         while True:
             start = neighbours.enter(
                 self.points, start, stop, self.first, self.grid, self._side, self._rings,
-                self.lists, self.ranges, self.limits,
+                self.lists, self.asked,
             )  # fmt: skip
-            if start == stop:
+            if start == stop and not self.lists.used[1]:
                 break
-            self._widen_lists(start)
+            self._renew_lists(start, len(self.points), 0)
         self.count = stop
 
     def forget(self, position: int) -> None:
@@ -106,45 +110,62 @@ class Structure:
             self._make_room(0)
             self.offset = position
 
-    def clusters(self, pattern: Pattern, starts: Iterable[int]) -> dict[int, Found]:
-        """The clusters of the windows that begin at the positions `starts` and end with the newest point."""
-        reach, least = pattern
-        begins = sorted({start - self.offset for start in starts}, reverse=True)
-        start, stop = begins[-1], self.count
-        times = np.empty(stop, np.int32)
-        reckon = coretimes.cores if len(begins) == 1 else coretimes.core_times
-        reckon(self.lists, reach, least, start, stop, times)
-        out = {}
-        for begin, cell_of, leader in self._grown(reach, times, begins):
-            numbers, kinds = np.empty(stop - begin, np.int32), np.empty(stop - begin, np.uint8)
-            count = roles.roles_in(self.lists, times, cell_of, leader, reach, begin, stop, numbers, kinds)
-            out[begin + self.offset] = Found(begin + self.offset, numbers, kinds, count)
+    def clusters(self, windows: Iterable[Due]) -> dict[Due, Found]:
+        """The clusters of windows that end with the newest point, each given by its pattern and its start."""
+        levels: dict[int | None, list[Due]] = defaultdict(list)
+        for window in dict.fromkeys(windows):
+            levels[self._levels[window[0][0]]].append(window)
+        words = [
+            (level, due[low : low + cores.BITS])
+            for level, due in levels.items()
+            for low in range(0, len(due), cores.BITS)
+        ]
+        flat = [window for _, due in words for window in due]
+        due = cores.new_due(
+            np.searchsorted(self.asked.ranges, [pattern[0] for pattern, _ in flat]),
+            np.array([pattern[1] for pattern, _ in flat], np.int32),
+            np.array([start for _, start in flat], np.int64) - self.offset,
+            [len(due) for _, due in words],
+            len(self.asked.ranges),
+        )
+        masks = np.empty((len(words), self.count), np.int64)
+        cores.core_masks(self.lists, due, self.count, masks)
+        out: dict[Due, Found] = {}
+        for word, (level, wanted) in enumerate(words):
+            out |= self._found(level, wanted, masks[word], due, word)
         return out
+
+    def _found(
+        self, level: int | None, windows: list[Due], mask: Array, due: cores.Due, word: int
+    ) -> dict[Due, Found]:
+        """The clusters of the windows of one word."""
+        begins = np.array([start - self.offset for _, start in windows], np.int32)
+        start, stop, reach = int(begins.min()), self.count, due.reach[word]
+        if level is None:
+            trees = forest.grow_points(
+                self.points, mask, start, stop, self.grid, self._side, self._rings, len(windows),
+                self.asked, reach,
+            )  # fmt: skip
+        else:
+            side = forest.side_of(level, self.axes)
+            trees = forest.grow(self.points, mask, start, stop, side, len(windows), self.asked, reach)
+        clusters = np.empty((len(windows), stop - start), np.int32)
+        kinds, counts = np.empty(clusters.shape, np.uint8), np.empty(len(windows), np.int32)
+        roles.roles_in(
+            self.lists, self.points, mask, trees, reach, due.starts, due.alive[word], begins, stop,
+            clusters, kinds, counts,
+        )  # fmt: skip
+        sizes, found = (stop - begins).tolist(), counts.tolist()
+        return {
+            window: Found(window[1], clusters[bit, : sizes[bit]], kinds[bit, : sizes[bit]], found[bit])
+            for bit, window in enumerate(windows)
+        }
 
     def summary(self, found: Found) -> tuple[Array, Array, Array, Array, Array]:
         """(cores, edges, centre, low, high) of each cluster."""
         return roles.summarise(
             self.points, found.start - self.offset, found.clusters, found.roles, found.count
         )
-
-    def _grown(self, reach: float, times: Array, begins: list[int]) -> Iterator[tuple[int, Array, Array]]:
-        """(start, cell of each point, leader of each cell) for window starts, the latest first."""
-        level, stop = self._level(reach), self.count
-        if level is not None:
-            cells = self._cells(level)
-            cell_of, trees = cells.cell_of, forest.new_trees(int(cells.used[0]), stop)
-        else:
-            cell_of, trees = np.arange(stop, dtype=np.int32), forest.new_trees(stop, stop)
-        below = stop
-        for begin in begins:
-            if level is not None:
-                forest.grow(trees, cells, self.points, times, begin, below, stop, reach)
-            else:
-                forest.grow_points(
-                    trees, self.grid, self._side, self._rings, self.points, times, begin, below, stop, reach
-                )
-            yield begin, cell_of, trees.leader
-            below = begin
 
     def _level(self, reach: float) -> int | None:
         """The level of cells for a range; None where cells do not help and points are taken one by one."""
@@ -154,45 +175,26 @@ class Structure:
         exact = self._farthest / forest.side_of(level, self.axes) < searchgrid.FARTHEST_EXACT_CELL
         return level if exact else None
 
-    def _cells(self, level: int) -> forest.Cells:
-        """The cells of a level with all points in them; those since the last time are entered now."""
-        cells, entered = self._levels.get(level) or (
-            forest.new_cells(_LEAST_ROOM, len(self.points), self.axes),
-            0,
-        )
-        while entered < self.count:
-            entered = forest.into_cells(
-                cells, self.points, entered, self.count, forest.side_of(level, self.axes)
-            )
-            if entered < self.count:
-                cells, entered = forest.new_cells(2 * len(cells.places), len(self.points), self.axes), 0
-        self._levels[level] = (cells, entered)
-        return cells
-
     def _make_room(self, more: int) -> None:
-        """Moves the points that are still needed to the front of arrays with room for as many again."""
-        live = self.count - self.first
-        room = max(_LEAST_ROOM, 2 * (live + more))
-        lists, points = self.lists, self.points
-        if room <= len(points) < 4 * room:
-            room = len(points)
-        else:
-            lists, points = (
-                neighbours.new_lists(room, lists.near.shape[1]),
-                np.empty((room, self.axes), np.float64),
-            )
-        points[:live] = self.points[self.first : self.count]
-        neighbours.carry_over(self.lists, lists, self.first, self.count)
-        self.lists, self.points = lists, points
-        self.offset += self.first
+        """Moves the points that are still needed to the front of arrays with room for half as many again."""
+        first, live = self.first, self.count - self.first
+        room = max(_LEAST_ROOM, 3 * (live + more) // 2)
+        points = self.points
+        if not room <= len(points) < 4 * room:
+            points = np.empty((room, self.axes), np.float64)
+        points[:live] = self.points[first : self.count]
+        self.points = points
+        self._renew_lists(self.count, len(points), first)
+        self.offset += first
         self.first, self.count = 0, live
-        self._levels = {}
         self._fill_grid()
 
-    def _widen_lists(self, count: int) -> None:
-        lists = neighbours.new_lists(len(self.points), neighbours.wider(self.lists.near.shape[1]))
-        neighbours.carry_over(self.lists, lists, 0, count)
-        self.lists = lists
+    def _renew_lists(self, count: int, room: int, shift: int) -> None:
+        """Copies the lists of the points before `count` that are still needed into a pool with free room."""
+        entries = lists.entries_of(self.lists, self.first, count)
+        renewed = lists.new_lists(room, entries + max(entries // 4, 16 * _LEAST_ROOM))
+        lists.carry_over(self.lists, renewed, shift, self.first, count)
+        self.lists = renewed
 
     def _fill_grid(self) -> None:
         self.grid = searchgrid.new_grid(len(self.points))
