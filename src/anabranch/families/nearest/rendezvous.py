@@ -166,7 +166,7 @@ def _wanted(
         numbers.append(change.part.numbers[stays])
         points.append(change.part.point[stays])
         radii.append(change.radius[stays])
-        until = change.until[stays & (change.radius < math.inf)]
+        until = change.until[stays & (change.radius < math.inf) & (change.until < group.never)]
         if not len(until):
             continue
         soonest = until.min().item()
