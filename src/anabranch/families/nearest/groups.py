@@ -119,11 +119,12 @@ def _parsed(state: State, stream: Stream, key: str) -> list[Group]:
         floats = unit == "fraction" or (unit == "range" and stream.time_type is ColumnType.FLOAT)
         dtype = np.dtype(np.float64) if floats else np.dtype(np.int64)
         group = out.setdefault((by, unit), Group(by, unit, dtype))
-        group.parts.append(_part(f"{json.dumps([by, unit])}/{part:08d}", group, members))
+        group.parts.append(part_of(f"{json.dumps([by, unit])}/{part:08d}", group, members))
     return list(out.values())
 
 
-def _part(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Part:
+def part_of(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Part:
+    """The part of a group that these queries make, given by number."""
     specs = [spec for _, spec in members]
     conditions = list(dict.fromkeys(spec.condition for spec in specs if spec.condition != TRUE))
     need = np.array([_guards(spec) for spec in specs], np.int64)
