@@ -78,6 +78,7 @@ def test_neighbours_share_a_face_and_know_each_other(can: Can) -> None:
     for peer in can.peers:
         for other in can.peers_near(peer):
             assert peer in can.peers_near(other)
+    assert can.links == sum(len(can.peers_near(peer)) for peer in can.peers)
 
 
 @settings(max_examples=80, deadline=None)

@@ -156,7 +156,7 @@ class Network:
             self.homes.hear(number, merger, toggled)
 
     def _inform(self) -> None:
-        self.counts[NEIGHBOUR_INFORM] += sum(len(self.can.peers_near(peer)) for peer in self.can.peers)
+        self.counts[NEIGHBOUR_INFORM] += self.can.links
 
     # peers
 

@@ -45,6 +45,7 @@ class Can:
         self.zone_of = np.zeros(cells.count, np.int32)
         self._next = 1
         self._near: dict[int, list[int]] = {}
+        self._links: int | None = None
 
     # who is where
 
@@ -65,6 +66,18 @@ class Can:
         """The peers of neighbouring zones, ascending."""
         near = {self.peer_of[other] for zone in self.zones_of(peer) for other in self.neighbours(zone)}
         return sorted(near - {peer})
+
+    @property
+    def links(self) -> int:
+        """How many messages it takes that every peer informs its neighbours."""
+        if self._links is None:
+            pairs = {
+                (self.peer_of[zone], self.peer_of[other])
+                for zone in range(len(self.boxes))
+                for other in self.neighbours(zone)
+            }
+            self._links = sum(peer != other for peer, other in pairs)
+        return self._links
 
     def _found(self, zone: int) -> list[int]:
         low = np.array([box.low for box in self.boxes])
@@ -128,6 +141,7 @@ class Can:
         self.peers.add(split.peer)
         self._block(upper)[...] = split.new
         self._near.clear()
+        self._links = None
         return split
 
     def heir(self, peer: int, among: Iterable[int] | None = None) -> int:
@@ -149,6 +163,7 @@ class Can:
         for zone in zones:
             self.peer_of[zone] = heir
         self.peers.discard(peer)
+        self._links = None
         return zones
 
     def _block(self, box: Box) -> Array:
