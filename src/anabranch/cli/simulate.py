@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anabranch.cli.common import print_table
+from anabranch.cli.simulate_dzalaps import dzalaps
 from anabranch.sharing.choices import Bypass
 from anabranch.simulate.choices import STREAMS, Name
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from anabranch.simulate.sharing import Outcome
 
 app = typer.Typer(no_args_is_help=True, help="Run the papers' experiments, without Spark.")
+app.command("dzalaps")(dzalaps)
 
 
 @app.callback()

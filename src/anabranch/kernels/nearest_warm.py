@@ -29,6 +29,8 @@ def warm_nearest() -> None:
             mask=-one,
             method=np.full(1, RAPF, np.int8),
             counted=np.zeros(1, np.bool_),
+            chances=-one,
+            limits=np.empty((0, 0), np.int64),
         )
         empty = np.empty(0, np.int64)
         stock = Stock(
@@ -39,6 +41,7 @@ def warm_nearest() -> None:
             radius=np.full(1, np.inf),
             limit=4 * one,
             seen=0 * one,
+            pace=np.zeros(1),
         )
         clock = np.zeros(2, moment)
         items = Items(place, np.arange(2), clock, np.empty((0, 2), np.bool_), 0, empty, clock[0].item(), 0)

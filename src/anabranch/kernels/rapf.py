@@ -24,8 +24,8 @@ The radius shrinks when there are more than `upper` recent candidates, grows whe
 `need`, and either way to `target`, so that it moves seldom. The number of items that a query looks at
 does not depend on its window.
 
-PA has no buffer: what is beyond the radius is gone. Its `need` is the candidate limit of the
-probabilistic criterion.
+PA has no buffer: what is beyond the radius is gone, and so is a candidate whose chances have become small
+(probable.py). Its `need` is the candidate limit of the probabilistic criterion, in items a window.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ import numpy as np
 from anabranch.kernels.boxes import BLOCK, LEAF, LEAVES, Boxes, sort_by_item, within
 from anabranch.kernels.distances import square, square_limit, squares
 from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.probable import faded, keep_probable, settle_probable
 from anabranch.kernels.skyband import (
     Band,
     Log,
@@ -82,6 +83,8 @@ class Queries(NamedTuple):
     mask: Array  # int64: row of the masks, or -1
     method: Array  # int8
     counted: Array  # bool: its window counts the items that pass its mask
+    chances: Array  # int64: PA's row of the limits, or -1
+    limits: Array  # int64[rows, k]: see probable.py
 
 
 class Stock(NamedTuple):
@@ -94,6 +97,7 @@ class Stock(NamedTuple):
     radius: Array  # float64[q]
     limit: Array  # int64[q]: candidates at which to prune
     seen: Array  # int64[q]: eligible items so far, where they are counted
+    pace: Array  # float64[q]: PA: how many items a window brings within the radius
 
 
 class Items(NamedTuple):
@@ -113,7 +117,7 @@ class Scratch(NamedTuple):
     near: Array  # int64, with dist: the items of a stretch within the radius
     dist: Array  # float64
     square: Array  # float64
-    numbers: Array  # int64: a heap
+    numbers: Array  # int64: a heap, or the numbers of a query's entries
     moments: Array  # a heap of moments
     radii: Array  # float64: a heap
     gaps: Array  # float64[LEAVES]
@@ -152,16 +156,6 @@ def _index_after(values: Array, value: Any, low: int, high: int) -> int:
 def _passes(queries: Queries, q: int, items: Items, i: int) -> bool:
     row = queries.mask[q]
     return row < 0 or items.mask[row, i]
-
-
-@leaf
-def _fewest(queries: Queries, q: int) -> int:
-    """How many guards there must be at any time. PA may do with fewer for a while, until its wider radius
-    has brought more.
-    """
-    if queries.method[q] == PA:
-        return (queries.k[q] + queries.need[q]) // 2
-    return queries.need[q]
 
 
 @leaf
@@ -304,15 +298,23 @@ def _match(
 def _pruned(
     queries: Queries, q: int, band: Band, count: int, radius: float, alive: Any, stock: Stock, work: Scratch
 ) -> int:
-    """Prunes, and sets the limit a fifth above what remains, the paper's pruning coefficient of 0.2;
-    small bands get more room.
+    """Prunes, and sets the limit a fifth above what remains, the paper's pruning coefficient of 0.2.
 
-    Within a radius there are few candidates even with the dominated ones: it is enough to drop those that
-    have left the window.
+    Within RAPF's radius there are few candidates even with the dominated ones: it is enough to drop those
+    that have left the window, and there is room for more. PA keeps all until there is a radius.
     """
-    count = sweep(band, count, queries.k[q], alive)
-    if radius == math.inf or count > 4 * queries.target[q]:
-        count = prune(band, count, queries.k[q], alive, work.numbers)
+    k, method = queries.k[q], queries.method[q]
+    if method == RA or queries.counted[q]:
+        count = prune(band, count, k, alive, work.numbers)
+        stock.limit[q] = count + max(4, count // 5)
+        return count
+    if method == PA and radius < math.inf:
+        count = keep_probable(band, count, k, alive, queries.limits[queries.chances[q]], work.numbers)
+        stock.limit[q] = count + (count - k) // 5
+        return count
+    count = sweep(band, count, k, alive)
+    if method == RAPF and (radius == math.inf or count > 4 * queries.target[q]):
+        count = prune(band, count, k, alive, work.numbers)
     stock.limit[q] = count + max(32, count // 5)
     return count
 
@@ -362,12 +364,8 @@ def _go(
 
 
 @leaf
-def _is_recent(queries: Queries, q: int, items: Items, recent: int, b: int, band: Band, place: int) -> bool:
-    """Whether an entry is one of the items that the buffer keeps after b; for PA, whether it will stay
-    for a while.
-    """
-    if queries.method[q] == PA:
-        return band.due[place] > items.clock[b - 1] + queries.size[q] - queries.recent[q]
+def _is_recent(items: Items, recent: int, b: int, band: Band, place: int) -> bool:
+    """Whether an entry is one of the items that the buffer keeps after b."""
     return recent < b and band.number[place] >= items.number[recent]
 
 
@@ -389,21 +387,17 @@ def _settle(
     now = items.clock[b - 1]
     have = 0
     for place in range(count):
-        have += _is_recent(queries, q, items, recent, b, band, place)
+        have += _is_recent(items, recent, b, band, place)
     if (radius == math.inf and have >= queries.target[q]) or have > queries.upper[q]:
         rank(band, min(count, queries.k[q]), count)
         have = place = 0
         while have < queries.target[q]:
-            have += _is_recent(queries, q, items, recent, b, band, place)
+            have += _is_recent(items, recent, b, band, place)
             place += 1
         radius = band.dist[place - 1]
         while count > place and band.dist[count - 1] > radius:
             count -= 1
     elif radius < math.inf and have < queries.need[q]:
-        if queries.method[q] == PA:
-            if have < max(1, _fewest(queries, q)):
-                return count, math.inf
-            return count, radius * (queries.target[q] / have) ** (1.0 / queries.point.shape[1])
         low = max(_index(items.clock, now - queries.size[q]), _index(items.number, queries.start[q]))
         if low < b:
             squares(items.place, queries.point, q, low, b, work.square)
@@ -411,6 +405,37 @@ def _settle(
         alive = now + items.rows
         count = _recall(queries, q, items, low, b, radius, wider, alive, band, count, work.square)
         return count, wider
+    return count, radius
+
+
+@leaf
+def _settle_pa(
+    queries: Queries,
+    q: int,
+    items: Items,
+    a: int,
+    bound: Any,
+    found: int,
+    band: Band,
+    count: int,
+    radius: float,
+    stock: Stock,
+) -> tuple[int, float]:
+    """The same for PA, after a stretch from `a` up to the moment `bound`. (count, radius)"""
+    if radius < math.inf:
+        begin = items.clock[a - 1] if a > items.fresh else items.now
+        stock.pace[q] = faded(stock.pace[q], found, (bound - items.rows - begin) / queries.size[q])
+    count, radius, stock.pace[q] = settle_probable(
+        band,
+        count,
+        queries.k[q],
+        queries.need[q],
+        queries.target[q],
+        queries.upper[q],
+        bound,
+        radius,
+        stock.pace[q],
+    )
     return count, radius
 
 
@@ -468,17 +493,27 @@ def _follow(
     while True:
         b = _stretch(queries, q, items, boxes, radius, a, end) if a < end else end
         bound = queries.bound[q] if b == end else items.clock[b - 1] + items.rows
-        if radius < math.inf and not outlives(band, count, _fewest(queries, q), bound):
+        known = radius
+        if (
+            radius < math.inf
+            and queries.method[q] != PA
+            and not outlives(band, count, queries.need[q], bound)
+        ):
             count = _all_in(queries, q, items, a, band, count, radius, work)
             radius = math.inf
         found = _match(queries, q, items, boxes, radius, a, b, work) if a < b else 0
         count, used = _go(queries, q, items, found, bound, band, count, radius, stock, log, used, never, work)
-        if b > 0 and filters:
+        if queries.method[q] == PA:
+            if filters:
+                count, radius = _settle_pa(queries, q, items, a, bound, found, band, count, known, stock)
+                if radius < math.inf and (known == math.inf or b == end):
+                    stock.limit[q] = 0  # what is stored is small
+        elif b > 0 and filters:
             recent = max(
                 _index_after(items.clock, items.clock[b - 1] - queries.recent[q], 0, b), b - MOST_RECENT
             )
             count, radius = _settle(queries, q, items, recent, b, band, count, radius, work)
-            if b == end and queries.method[q] == RAPF:
+            if b == end:
                 oldest[0] = min(oldest[0], items.number[recent] if recent < b else items.number[b - 1] + 1)
         if count > stock.limit[q]:
             alive = stock.seen[q] if queries.counted[q] else bound
@@ -490,13 +525,13 @@ def _follow(
 
 
 @kernel
-def _scratch(items: Items, most: int) -> Scratch:
+def _scratch(items: Items, most: int, held: int) -> Scratch:
     n = len(items.number)
     return Scratch(
         np.empty(n + LEAF, np.int64),
         np.empty(n + LEAF, np.float64),
         np.empty(n + LEAF, np.float64),
-        np.empty(most, np.int64),
+        np.empty(max(most, n + held), np.int64),
         np.empty(most, items.clock.dtype),
         np.empty(most, np.float64),
         np.empty(LEAVES, np.float64),
@@ -509,13 +544,17 @@ def run(
 ) -> tuple[Stock, Log, int, Array, Array, Array]:
     """One batch for a group of queries.
 
-    Returns the stock after it (stock's radius, limit and seen are changed in place), the log and how much
-    of it is used, the numbers of the oldest item that must stay in the buffer and of the oldest that is a
-    candidate and in the window, for each query until when its guards hold (if asked), and whether it
+    Returns the stock after it (stock's radius, limit, seen and pace are changed in place), the log and how
+    much of it is used, the numbers of the oldest item that must stay in the buffer and of the oldest that is
+    a candidate and in the window, for each query until when its guards hold (if asked), and whether it
     changed.
     """
     total, n = len(queries.k), len(items.number)
-    work = _scratch(items, max(1, queries.target.max(), queries.need.max(), queries.k.max()) if total else 1)
+    held = 0
+    for q in range(total):
+        held = max(held, stock.first[q + 1] - stock.first[q])
+    most = max(1, queries.target.max(), queries.need.max(), queries.k.max()) if total else 1
+    work = _scratch(items, most, held)
     first = np.zeros(total + 1, np.int64)
     until = np.full(total, never)
     changed = np.zeros(total, np.bool_)
@@ -537,6 +576,7 @@ def run(
             band.number[place] = stock.number[begin + place]
             band.due[place] = stock.due[begin + place]
         radius, limit, seen, rows = stock.radius[q], stock.limit[q], stock.seen[q], used
+        pace = stock.pace[q]
         count, used = _follow(queries, q, items, boxes, stock, band, held, log, used, never, work, oldest)
         if filled + count > len(out.dist):
             out = wider_band(out, filled, 2 * (filled + count))
@@ -546,6 +586,7 @@ def run(
             and radius == stock.radius[q]
             and limit == stock.limit[q]
             and seen == stock.seen[q]
+            and pace == stock.pace[q]
         )
         alive = stock.seen[q] if queries.counted[q] else queries.bound[q]
         for place in range(count):
@@ -556,11 +597,18 @@ def run(
             out.number[filled + place] = band.number[place]
             out.due[filled + place] = band.due[place]
         changed[q] = not same
-        if ask and stock.radius[q] < math.inf:
-            until[q] = holds_until(band, count, _fewest(queries, q), work.moments)
+        if ask and queries.method[q] != PA and stock.radius[q] < math.inf:
+            until[q] = holds_until(band, count, queries.need[q], work.moments)
         filled += count
         first[q + 1] = filled
     after = Stock(
-        first, out.dist[:filled], out.number[:filled], out.due[:filled], stock.radius, stock.limit, stock.seen
+        first,
+        out.dist[:filled],
+        out.number[:filled],
+        out.due[:filled],
+        stock.radius,
+        stock.limit,
+        stock.seen,
+        stock.pace,
     )
     return after, log, used, oldest, until, changed

@@ -113,6 +113,8 @@ def _queries(group: Group, part: Part, bound: int | float, ending: Ending) -> ra
         part.mask,
         part.method,
         part.counted,
+        part.chances,
+        part.limits,
     )
 
 
@@ -131,6 +133,7 @@ def _stock(held: Arrays | None, group: Group, part: Part) -> tuple[rapf.Stock, b
         np.full(count, np.inf),
         np.full(count, _FIRST_LIMIT, np.int64),
         np.zeros(count, np.int64),
+        np.zeros(count, np.float64),
     )
     return (stock if held is None else _realigned(held, part, stock)), True
 
@@ -147,7 +150,7 @@ def _realigned(held: Arrays, part: Part, empty: rapf.Stock) -> rapf.Stock:
         span = slice(held["first"][before], held["first"][before + 1])
         spans.append(np.arange(span.start, span.stop))
         sizes[place] = span.stop - span.start
-        for column in ("radius", "limit", "seen"):
+        for column in ("radius", "limit", "seen", "pace"):
             getattr(empty, column)[place] = held[column][before]
     taken = np.concatenate(spans) if spans else np.empty(0, np.int64)
     first = np.r_[0, np.cumsum(sizes)]

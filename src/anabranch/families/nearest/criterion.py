@@ -7,7 +7,10 @@ where B counts the heads of r + k - 1 tosses of a fair coin.
 
 from __future__ import annotations
 
+import math
 from functools import cache
+
+import numpy as np
 
 
 def chance(rank: int, k: int) -> float:
@@ -15,11 +18,9 @@ def chance(rank: int, k: int) -> float:
     if rank <= k:
         return 1.0
     tosses = rank + k - 1
-    ways, total = 1, 0
-    for heads in range(k):
-        total += ways
-        ways = ways * (tosses - heads) // (heads + 1)
-    return 2 * total / (1 << tosses)
+    heads = np.arange(k - 1)
+    ways = np.cumsum(np.log((tosses - heads) / (heads + 1)))  # logarithms: 2 ** tosses has no float
+    return 2 * float(np.exp(np.r_[0.0, ways] - tosses * math.log(2)).sum())
 
 
 @cache
@@ -38,3 +39,18 @@ def candidate_limit(k: int, sigma: float) -> int:
         else:
             low = middle + 1
     return low
+
+
+@cache
+def candidate_limits(most: int, sigma: float) -> tuple[int, ...]:
+    """The candidate limits of k = 1 to `most`. One more place moves the limit by little more than one, so
+    each is sought from the one before.
+    """
+    limits: list[int] = []
+    limit = 0
+    for k in range(1, most + 1):
+        limit += 1
+        while chance(limit + 1, k) > sigma:
+            limit += 1
+        limits.append(limit)
+    return tuple(limits)

@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from anabranch.families.nearest.criterion import candidate_limit
+from anabranch.families.nearest.criterion import candidate_limit, candidate_limits
 from anabranch.families.nearest.space import By
 from anabranch.families.nearest.spec import Nearest
 from anabranch.kernels.rapf import PA, RA, RAPF
@@ -33,6 +33,8 @@ from anabranch.zones.state import State
 
 PER_PART = 250
 FOREVER = 1 << 62
+#: PA tells the chances of an entry that competes for up to so many places.
+MOST_LIMITS = 1024
 
 _METHODS = {"RAPF": RAPF, "RA": RA, "PA": PA}
 _LONGEST = 1 << 61
@@ -74,6 +76,8 @@ class Part:
     mask: Array
     method: Array
     counted: Array
+    chances: Array
+    limits: Array
     conditions: list[Term]  # the rows of `mask`
 
 
@@ -115,15 +119,17 @@ def _parsed(state: State, stream: Stream, key: str) -> list[Group]:
         floats = unit == "fraction" or (unit == "range" and stream.time_type is ColumnType.FLOAT)
         dtype = np.dtype(np.float64) if floats else np.dtype(np.int64)
         group = out.setdefault((by, unit), Group(by, unit, dtype))
-        group.parts.append(_part(f"{json.dumps([by, unit])}/{part:08d}", group, members))
+        group.parts.append(part_of(f"{json.dumps([by, unit])}/{part:08d}", group, members))
     return list(out.values())
 
 
-def _part(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Part:
+def part_of(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Part:
+    """The part of a group that these queries make, given by number."""
     specs = [spec for _, spec in members]
     conditions = list(dict.fromkeys(spec.condition for spec in specs if spec.condition != TRUE))
     need = np.array([_guards(spec) for spec in specs], np.int64)
     roots = np.sqrt(need) * np.where([spec.method == "PA" for spec in specs], 1 / 3, 1.0)
+    chances, limits = _chances(specs)
     as_moment = float if group.dtype == np.float64 else int
     size = np.array([as_moment(min(spec.window.size, _LONGEST)) for spec in specs], group.dtype)
     quarter = size / 4 if group.dtype == np.float64 else size // 4
@@ -143,15 +149,26 @@ def _part(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Part
         np.array([conditions.index(s.condition) if s.condition != TRUE else -1 for s in specs], np.int64),
         np.array([_METHODS[spec.method] for spec in specs], np.int8),
         np.array([group.by_rows and spec.condition != TRUE for spec in specs], np.bool_),
+        chances,
+        limits,
         conditions,
     )
 
 
 def _guards(spec: Nearest) -> int:
-    """How many candidates within the radius keep others out: k, or for PA its candidate limit. That limit
-    is for the whole window, of which three quarters are recent.
+    """How many items within the radius keep others out: k candidates, or for PA its candidate limit, a
+    window.
     """
     if spec.method != "PA":
         return spec.k
     assert spec.sigma is not None
-    return max(spec.k, -(-3 * candidate_limit(spec.k, spec.sigma) // 4))
+    return candidate_limit(spec.k, spec.sigma)
+
+
+def _chances(specs: list[Nearest]) -> tuple[Array, Array]:
+    """PA's limits, one row an error, and each query's row."""
+    most = min(max([spec.k for spec in specs if spec.method == "PA"], default=0), MOST_LIMITS)
+    sigmas = list(dict.fromkeys(spec.sigma for spec in specs if spec.sigma is not None))
+    rows = [candidate_limits(most, sigma) for sigma in sigmas]
+    limits = np.array(rows, np.int64).reshape(len(rows), most)
+    return np.array([sigmas.index(s.sigma) if s.sigma is not None else -1 for s in specs], np.int64), limits

@@ -250,6 +250,15 @@ def _all(wanted: Merger) -> Merger:
     return replace(wanted, want=ALL, low=0, numbers=None, time=None, counts=False)
 
 
+def informed(told: Merger, merger: Merger, toggled: Array, home_of: Array, me: int) -> int:
+    """How many others a zone or peer, `me`, has to tell of a change of its merger: the homes of the cells
+    that changed sides, or all if the whole space did. home_of: who is home to each cell. A mere renewal of
+    the limits goes along with the progress of time.
+    """
+    homes = home_of if merger.want != told.want else home_of[toggled]
+    return len(np.unique(homes[homes != me]))
+
+
 def told(state: State) -> list[By]:
     """The tuples of columns for which a rendezvous zone has a merger that homes know."""
     return [tuple(json.loads(key.removeprefix(PREFIX))) for key in state.keys(PREFIX)]

@@ -31,6 +31,14 @@ NOTIFY_OWNER = "notify owner"
 MERGER_UPDATE = "merger update"
 QUERY_ACTIVATION = "query activation"
 QUERY_CANCELLATION = "query cancellation"
+COUNTERS = (
+    NOTIFY_RENDEZVOUS,
+    NOTIFY_INTERESTED,
+    NOTIFY_OWNER,
+    MERGER_UPDATE,
+    QUERY_ACTIVATION,
+    QUERY_CANCELLATION,
+)
 
 
 def say(what: str, stage: int, zone: int, rows: pa.RecordBatch = EMPTY, /, **facts: Any) -> Packet:

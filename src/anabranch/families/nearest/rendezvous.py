@@ -23,8 +23,10 @@ from anabranch.families.nearest.groups import Group, groups
 from anabranch.families.nearest.mail import Mail, Progress
 from anabranch.families.nearest.owners import disown, keep_own
 from anabranch.families.nearest.shelf import Shelf
+from anabranch.kernels.skyband import PLUS
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
+from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
 from anabranch.zones.state import State
@@ -46,14 +48,10 @@ class Rendezvous(Stage):
         known = Known.load(state)
         ended = {query.number: query for query in _ceased(mail) if query.number in queries.active(state)}
         progress = mail.progress or known.progress
-        if known.progress != progress or mail.items or begun or ended:
-            out += self._moved(zone, state, where, mail, progress, known, ended)
-        queries.apply(state, [packet for packet in mail.controls if packet.kind is Kind.CANCEL])
         counters = {m.QUERY_ACTIVATION: begun, m.QUERY_CANCELLATION: len(ended)}
-        counters[m.MERGER_UPDATE] = sum(
-            m.said(packet, m.MERGER) and packet.rows.num_rows > 0 for packet in out
-        )
-        counters[m.NOTIFY_OWNER] = sum(packet.rows.num_rows for packet in out if packet.kind is Kind.RESULT)
+        if known.progress != progress or mail.items or begun or ended:
+            out += self._moved(zone, state, where, mail, progress, known, ended, counters)
+        queries.apply(state, [packet for packet in mail.controls if packet.kind is Kind.CANCEL])
         return out + m.note(self.name, zone, counters)
 
     def _space(self, zone: int, state: State, mail: Mail) -> tuple[list[Packet], space.Space | None]:
@@ -79,6 +77,7 @@ class Rendezvous(Stage):
         progress: Progress,
         known: Known,
         ended: dict[int, queries.Ceased],
+        counters: dict[str, int],
     ) -> list[Packet]:
         """The queries brought up to date with what arrived.
 
@@ -104,27 +103,28 @@ class Rendezvous(Stage):
                     at = batch.at(group, change.log.moment)
                     rows.append(answers.Answers(part.names, change.log, at, group.unit == "fraction"))
         out = [answers.packet(self.stream, rows, batch.shelf)] if rows else []
+        counters[m.NOTIFY_OWNER] = sum(int((part.log.op == PLUS).sum()) for part in rows)
+        counters[m.MERGER_UPDATE] = 0
         low = max(low, known.low)
         kept = min([low, *(mine.told.low for mine in own.values() if mine.told.want == interest.CELLS)])
         for by, mine in own.items():
             members = [(group, change) for group, change in moved if group.by == by]
             if members and not ended and not mine.asks:
                 continue
-            out += self._told(zone, mine, *_wanted(by, members, batch, progress, low, ended), batch)
+            wanted, balls = _wanted(by, members, batch, progress, low, ended)
+            update = mine.update(wanted, balls, batch.arrived, batch.soon())
+            if update is not None:
+                homes = where.overlay(by).zone_of
+                counters[m.MERGER_UPDATE] += interest.informed(mine.told, *update, homes, zone)
+                out += self._told(zone, *update)
         self._tidy(state, batch.shelf, moved, kept)
         batch.keep_clocks(kept)
         clocks.forget(state, {group.by for group in here if group.by_rows})
         Known(progress, kept).save(state)
         return out
 
-    def _told(
-        self, zone: int, own: interest.Own, wanted: interest.Merger, balls: interest.Balls, batch: Batch
-    ) -> list[Packet]:
-        """What this zone tells the homes about one of its mergers after the batch, if it changed."""
-        update = own.update(wanted, balls, batch.arrived, batch.soon())
-        if update is None:
-            return []
-        merger, toggled = update
+    def _told(self, zone: int, merger: interest.Merger, toggled: Array) -> list[Packet]:
+        """What this zone tells the homes about one of its mergers."""
         rows, facts = interest.toggled_rows(toggled), merger.facts() | {"zone": zone}
         return [m.say(m.MERGER, m.HOME, home, rows, **facts) for home in range(self.zones)]
 
@@ -166,7 +166,7 @@ def _wanted(
         numbers.append(change.part.numbers[stays])
         points.append(change.part.point[stays])
         radii.append(change.radius[stays])
-        until = change.until[stays & (change.radius < math.inf)]
+        until = change.until[stays & (change.radius < math.inf) & (change.until < group.never)]
         if not len(until):
             continue
         soonest = until.min().item()

@@ -1,0 +1,237 @@
+"""Nearest: `python -m bench.nearest [--only errors,candidates,cpu,queries] [--recorded FILE] [--spark]
+[--json FILE]`.
+
+Ratios from one run. `errors`: PA's missed and false reports beside sigma, in random order, and without a
+bound on streams that drift. `candidates`: what RA and PA hold beside the true k-skyband, in the setting of
+table 1, and the CPU an item there. `cpu`: 1,000 queries beside scipy's cKDTree, built anew every 100 items.
+`queries`: from 400 to 40,000. `--spark`: RAPF at k = 9 beside the plain pipeline (bench/pipeline.py) on the
+same files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from anabranch.families.nearest import candidates
+from anabranch.families.registry import family
+from anabranch.local.runner import LocalRunner
+from anabranch.simulate.dzalaps.workload import Workload, clustered, recorded, uniform
+from bench.harness import Report
+
+COLUMNS = ("ambient_temp", "surface_temp", "rel_humidity", "wind_dir")
+SIGMAS = (1e-2, 1e-3, 1e-4)
+KS = (1, 3, 9, 27, 81)
+PARTS = ("errors", "candidates", "cpu", "queries")
+
+
+class Run:
+    """One zone over a workload, warm-up first."""
+
+    def __init__(
+        self, work: Workload, k: int, window: int, method: str, sigma: float | None = None, batch: int = 2000
+    ) -> None:
+        self.work, self.batch = work, batch
+        self.runner = LocalRunner(work.stream, family("nearest"))
+        self.control = work.activations(k, window, method, sigma)
+        self.now = 0
+
+    def until(self, stop: int) -> float:
+        """CPU seconds up to this item."""
+        begin = time.process_time()
+        while self.now < stop:
+            after = min(self.now + self.batch, stop)
+            self.runner.batch(self.work.rows(self.now, after), self.control if self.now == 0 else ())
+            self.now = after
+        return time.process_time() - begin
+
+    def reports(self) -> set[tuple[str, int]]:
+        """(subscription, item) of all that was ever reported."""
+        out: set[tuple[str, int]] = set()
+        for parts in self.runner.tables["nearest"].values():
+            for rows in parts:
+                columns = (rows.column(name).to_pylist() for name in ("subscription", "op", "id"))
+                out.update((who, item) for who, op, item in zip(*columns, strict=True) if op == "+")
+        return out
+
+    def held(self) -> float:
+        """Candidates a query, the answer included."""
+        state = self.runner.states[2, 0]
+        return sum(len((state.get(key) or {})["number"]) for key in state.keys(candidates.PREFIX)) / len(
+            self.work.queries
+        )
+
+
+def skyband(work: Workload, query: int, k: int, first: int, stop: int) -> int:
+    """How many of the items first <= i < stop fewer than k younger and closer ones dominate."""
+    far = np.sqrt(((work.items[first:stop] - work.queries[query]) ** 2).sum(axis=1))
+    youngest: list[int] = []  # of the closer ones, the k youngest
+    count = 0
+    for item in np.argsort(far, kind="stable").tolist():
+        if len(youngest) < k:
+            heapq.heappush(youngest, item)
+        elif item > youngest[0]:
+            heapq.heapreplace(youngest, item)
+        else:
+            continue
+        count += 1
+    return count
+
+
+def workloads(file: Path | None, items: int, queries: int) -> Iterator[Workload]:
+    yield uniform(items, queries)
+    yield clustered(items, queries)
+    if file is not None:
+        yield recorded(file, COLUMNS, items, queries)
+
+
+def drifting(file: Path | None, items: int, queries: int) -> Iterator[Workload]:
+    """Streams in which PA's assumption does not hold."""
+    away = uniform(items, queries)
+    shift = np.linspace(0, 0.5, items)[:, None]
+    yield replace(away, name="moving away", items=np.mod(away.items * 0.5 + shift, 1.0))
+    if file is not None:
+        as_it_is = recorded(file, COLUMNS, items, queries, shuffled=False)
+        yield replace(as_it_is, name="recorded order")
+
+
+def errors(report: Report, file: Path | None) -> None:
+    items, window = 60_000, 5_000
+    for bound, works in ((True, workloads), (False, drifting)):
+        for work in works(file, items, 100):
+            for k in (3, 27):
+                exact = Run(work, k, window, "RAPF")
+                exact.until(items)
+                true = exact.reports()
+                for sigma in SIGMAS:
+                    run = Run(work, k, window, "PA", sigma)
+                    run.until(items)
+                    found = run.reports()
+                    name = f"{work.name}, k {k}, PA({sigma:g})"
+                    report.figure(f"{name}: missed a report", len(true - found) / len(true))
+                    report.figure(f"{name}: false a report", len(found - true) / len(true))
+                    if bound:
+                        report.ratio(
+                            f"{name}: errors / sigma", len(true ^ found) / len(true) / sigma, at_most=1
+                        )
+
+
+def memory(report: Report, file: Path | None) -> None:
+    """Table 1: 400 queries, 40,000 items a window; the true k-skyband and RA for 20 of the queries."""
+    window, stop = 40_000, 100_000
+    for work in workloads(file, stop, 400):
+        few = replace(work, queries=work.queries[:20])
+        for k in KS:
+            name = f"{work.name}, k {k}"
+            band = float(np.mean([skyband(few, query, k, stop - window, stop) for query in range(20)]))
+            report.figure(f"{name}: k-skyband", band)
+            run = Run(few, k, window, "RA")
+            run.until(stop)
+            report.figure(f"{name}: RA holds", run.held())
+            report.ratio(
+                f"{name}: RA / k-skyband, less the answer", (run.held() - k) / (band - k), at_most=1.3
+            )
+            for method, sigma in (("PA", 1e-3), ("RAPF", None)):
+                run = Run(work, k, window, method, sigma)
+                run.until(stop - 20_000)
+                report.figure(f"{name}: {method}, us an item", 1e6 * run.until(stop) / 20_000)
+                report.figure(f"{name}: {method} holds", run.held())
+                if method == "PA":
+                    share = (run.held() - k) / (band - k)
+                    report.ratio(f"{name}: PA / k-skyband, less the answer", share, at_most=0.2)
+
+
+def cpu(report: Report) -> None:
+    window, every, k = 10_000, 100, 10
+    work = uniform(60_000, 1000)
+    ours, trees = [], []
+    run = Run(work, k, window, "RAPF", batch=5000)
+    run.until(20_000)
+    for turn in range(4):
+        stop = 20_000 + 10_000 * (turn + 1)
+        ours.append(run.until(stop) / 10_000)
+        begin = time.process_time()
+        for item in range(stop - 1000, stop, every):
+            cKDTree(work.items[item - window : item]).query(work.queries, k)
+        trees.append((time.process_time() - begin) / 1000)
+    report.figure("1,000 queries, k 10, window 10,000: us an item", 1e6 * min(ours))
+    report.figure("cKDTree every 100 items: us an item", 1e6 * min(trees))
+    report.ratio("CPU an item / cKDTree", min(ours) / min(trees), at_most=1 / 30)
+
+
+def growth(report: Report) -> None:
+    costs = {}
+    for queries in (400, 4_000, 40_000):
+        run = Run(uniform(80_000, queries), 9, 40_000, "RAPF", batch=5000)
+        run.until(50_000)
+        costs[queries] = min(run.until(stop) for stop in (60_000, 70_000, 80_000)) / 10_000
+        report.figure(f"{queries:,} queries: us an item", 1e6 * costs[queries])
+    report.ratio("CPU an item, 40,000 queries / 400", costs[40_000] / costs[400], at_most=20)
+
+
+def on_spark(report: Report, rows: int) -> None:
+    from anabranch.spark.session import make_session
+    from bench.harness import best, turns
+    from bench.pipeline import Contest, ranges, selections, write_files
+
+    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as name:
+        folder = Path(name)
+        write_files(folder / "source", rows)
+        spark = make_session("bench", log=folder / "spark.log")
+        contest = Contest(spark, folder)
+        rng = np.random.default_rng(1)
+        points = rng.uniform((0, -90, 0), (360, 90, 1), (400, 3)).tolist()
+        nearest = [
+            f"SELECT NEAREST 9 TO ({ra!r}, {dec!r}, {en!r}) BY (ra, dec, en) FROM photons WINDOW RANGE 40"
+            for ra, dec, en in points
+        ]
+        figures = turns(
+            {
+                "plain pipeline, rows/s": lambda: contest.ours(selections(ranges(1, 0.01))),
+                "400 nearest queries, k 9, rows/s": lambda: contest.ours(nearest),
+            },
+            2,
+        )
+        plain, ours = (best(values) for values in figures.values())
+        for figure, values in figures.items():
+            report.figure(figure, best(values))
+        report.ratio("RAPF at k 9 / plain pipeline", ours / plain, at_least=0.4)
+        spark.stop()
+
+
+def main(arguments: Any = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default=",".join(PARTS), help="some of: " + ", ".join(PARTS))
+    parser.add_argument("--recorded", type=Path, help=f"parquet with {', '.join(COLUMNS)}")
+    parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="of the run on Spark")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    report = Report("bench/nearest")
+    wanted = [part for part in given.only.split(",") if part]
+    warm = Run(uniform(4000, 10), 3, 1000, "RAPF", batch=1000)
+    warm.until(4000)
+    if "errors" in wanted:
+        errors(report, given.recorded)
+    if "candidates" in wanted:
+        memory(report, given.recorded)
+    if "cpu" in wanted:
+        cpu(report)
+    if "queries" in wanted:
+        growth(report)
+    if given.spark:
+        on_spark(report, given.rows)
+    report.show(given.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""PA's criterion beside plain probability, and its error and memory beside the exact answers."""
+
+from __future__ import annotations
+
+import heapq
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from anabranch.families.nearest import candidates
+from anabranch.families.nearest.criterion import candidate_limit, candidate_limits, chance
+from anabranch.families.registry import family
+from anabranch.local.runner import LocalRunner
+from anabranch.simulate.dzalaps.workload import Workload, uniform
+
+Reports = set[tuple[str, int]]
+
+
+def ran(
+    work: Workload, k: int, window: int, method: str, sigma: float | None = None
+) -> tuple[Reports, float]:
+    """(subscription, item) of all that was ever reported, and the candidates a query holds at the end."""
+    runner = LocalRunner(work.stream, family("nearest"))
+    for first in range(0, len(work.items), 500):
+        control = work.activations(k, window, method, sigma) if first == 0 else ()
+        runner.batch(work.rows(first, first + 500), control)
+    reports = set()
+    for parts in runner.tables["nearest"].values():
+        for rows in parts:
+            plus = rows.filter(rows.column("op").cast("string").to_numpy(zero_copy_only=False) == "+")
+            reports.update(zip(plus["subscription"].to_pylist(), plus["id"].to_pylist(), strict=True))
+    state = runner.states[2, 0]
+    held = sum(len((state.get(key) or {})["number"]) for key in state.keys(candidates.PREFIX))
+    return reports, held / len(work.queries)
+
+
+def skyband(work: Workload, query: int, k: int, window: int) -> int:
+    """How many of the window's items fewer than k younger and closer ones dominate."""
+    recent = work.items[-window:]
+    far = np.sqrt(((recent - work.queries[query]) ** 2).sum(axis=1))
+    youngest: list[int] = []  # of the closer ones, the k youngest
+    count = 0
+    for item in np.argsort(far, kind="stable").tolist():
+        if len(youngest) < k:
+            heapq.heappush(youngest, item)
+        elif item > youngest[0]:
+            heapq.heapreplace(youngest, item)
+        else:
+            continue
+        count += 1
+    return count
+
+
+def walked(rank: int, k: int) -> Fraction:
+    """Toss by toss: a head lets one of the rank - 1 closer older items go, a tail brings a new closer one.
+    The item is among the k nearest once fewer than k are closer, and it leaves after all of the older ones.
+    """
+    alive = {(rank - 1, 0): Fraction(1)}  # (older ones left, new ones) -> probability
+    reached = Fraction(0)
+    while alive:
+        after: dict[tuple[int, int], Fraction] = {}
+        for (older, new), weight in alive.items():
+            if older + new < k:
+                reached += weight
+            elif older and new < k:  # with k new ones it never comes back
+                for place in ((older - 1, new), (older, new + 1)):
+                    after[place] = after.get(place, Fraction(0)) + weight / 2
+        alive = after
+    return reached
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 8])
+def test_the_chance_is_that_of_the_walk(k: int) -> None:
+    for rank in range(1, 25):
+        assert chance(rank, k) == pytest.approx(float(walked(rank, k)), rel=1e-9)
+
+
+def test_the_chance_is_that_of_a_random_stream() -> None:
+    """Items of random rank in windows of 200: how often does one of rank r come to be among the 3 nearest?"""
+    window, k = 200, 3
+    far = np.random.default_rng(5).random(40 * window)
+    came = dict.fromkeys((4, 5, 6, 8), (0, 0))
+    for item in range(window, len(far) - window):
+        rank = int((far[item - window : item] < far[item]).sum()) + 1
+        if rank not in came:
+            continue
+        closer = far[item - window : item + window] < far[item]
+        sums = np.r_[0, np.cumsum(closer)]
+        ever = bool((sums[window + 1 :] - sums[1 : window + 1] < k).any())  # after each arrival of its life
+        came[rank] = (came[rank][0] + 1, came[rank][1] + ever)
+    for rank, (all_of_them, those) in came.items():
+        expected = chance(rank, k)
+        tolerance = 4 * (expected * (1 - expected) * 2 / all_of_them) ** 0.5  # neighbours are not independent
+        assert those / all_of_them == pytest.approx(expected, abs=tolerance), rank
+
+
+@pytest.mark.parametrize("sigma", [1e-2, 1e-3, 1e-4])
+def test_the_limit_is_the_least_that_holds(sigma: float) -> None:
+    for k, limit in enumerate(candidate_limits(40, sigma), start=1):
+        assert limit == candidate_limit(k, sigma)
+        assert chance(limit + 1, k) <= sigma < chance(limit, k)
+
+
+@pytest.mark.parametrize("k", [3, 27])
+def test_errors_stay_below_sigma_in_random_order(k: int) -> None:
+    work = uniform(30_000, 100, seed=k)
+    exact, _ = ran(work, k, 3000, "RAPF")
+    for sigma in (1e-2, 1e-3, 1e-4):
+        found, _ = ran(work, k, 3000, "PA", sigma)
+        assert len(found ^ exact) <= sigma * len(exact), sigma
+
+
+@pytest.mark.parametrize("k", [9, 27])
+def test_candidates_in_memory(k: int) -> None:
+    """Behind the answer: RA within 1.3 of the true k-skyband, PA below a fifth of it."""
+    window = 20_000
+    work = uniform(50_000, 20, seed=1)
+    true = sum(skyband(work, query, k, window) for query in range(20)) / 20 - k
+    _, held = ran(work, k, window, "RA")
+    assert true <= held - k <= 1.3 * true
+    _, held = ran(work, k, window, "PA", 1e-3)
+    assert 0 < held - k <= true / 5
+
+
+def test_a_pa_query_with_few_items_is_exact() -> None:
+    work = uniform(120, 10, seed=2)
+    assert ran(work, 5, 20, "PA", 1e-3)[0] == ran(work, 5, 20, "RAPF")[0]
