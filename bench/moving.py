@@ -3,8 +3,8 @@
 Ratios from one run, in CPU seconds of one process: 500,000 objects that report every 30 seconds and 9,000
 square ranges of 1 % of the space around some of them, beside a spatial tree (scipy's cKDTree) that is built
 and asked anew each tick and whose answers are compared with those of the tick before, and beside the same
-engine with nine regional servers; and 23,000 fixed fences. Both sides must find the same differences. `--spark`:
-updates a second on Spark, with all cores.
+engine with nine regional servers; and 23,000 fixed fences. Both sides must find the same differences.
+`--spark`: updates a second on Spark, with all cores.
 """
 
 from __future__ import annotations
