@@ -25,6 +25,9 @@ REPORT_SECONDS = 30
 #: How far an object goes between two reports, as a share of the square's side: 500 m where that is 100 km.
 STRIDE = 0.005
 
+#: How far from their region's border local objects stay: a point on it belongs to one side only.
+_INSIDE = 1e-9
+
 STREAM = Stream(
     "units",
     (
@@ -73,7 +76,7 @@ class World:
         self._low, self._high = np.zeros((count, 2)), np.ones((count, 2))
         region = np.arange(count - size.roaming) % SERVERS
         corner = np.stack([region % SIDE, region // SIDE], axis=1) / SIDE
-        self._low[size.roaming :], self._high[size.roaming :] = corner, corner + 1 / SIDE
+        self._low[size.roaming :], self._high[size.roaming :] = corner + _INSIDE, corner + 1 / SIDE - _INSIDE
         self.places = self._low + self.places * (self._high - self._low)
         self._heading = self._random.uniform(0, 2 * np.pi, count)
 
