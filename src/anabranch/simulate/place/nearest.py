@@ -31,14 +31,14 @@ class Buckets:
     """Objects by the cells of a grid, to find those within a circle."""
 
     def __init__(self, places: Array) -> None:
-        self.places, self.side = places, max(1, int(math.sqrt(len(places) / 4)))
+        self.places, self.side = places, max(1, int(math.sqrt(len(places) / 16)))
         column, row = np.minimum((places * self.side).astype(np.int64), self.side - 1).T
         cell = row * self.side + column
         self._order = np.argsort(cell, kind="stable")
         self._first = np.searchsorted(cell[self._order], np.arange(self.side * self.side + 1))
 
     def within(self, centre: Array, radius: float) -> tuple[Array, Array]:
-        """(objects, distances), nearest first."""
+        """(objects, distances), in no order."""
         low = np.clip(((centre - radius) * self.side).astype(np.int64), 0, self.side - 1)
         high = np.clip(((centre + radius) * self.side).astype(np.int64), 0, self.side - 1)
         rows = range(int(low[1]) * self.side, int(high[1]) * self.side + 1, self.side)
@@ -46,28 +46,27 @@ class Buckets:
         near = np.concatenate(runs)
         far = np.hypot(*(self.places[near] - centre).T)
         inside = far <= radius
-        near, far = near[inside], far[inside]
-        rank = np.lexsort((near, far))
-        return near[rank], far[rank]
+        return near[inside], far[inside]
 
 
 def search_radius(old: float, far: Array, k: int, local: float) -> float:
     """CalcSearchRegion (table 3): the new radius, up to the whole space, from the distances of
-    objList, nearest first. `local` is the distance of the k-th nearest at the focal object's own server.
+    objList. `local` is the distance of the k-th nearest at the focal object's own server.
     """
     if len(far) == 0:
         return local
     if len(far) < k:
         return min((1 + ALPHA) * old * math.sqrt(k / len(far)), DIAGONAL)
     if len(far) > MANY * k:
-        return (1 + ALPHA) * float(far[k - 1])
+        return (1 + ALPHA) * float(np.partition(far, k - 1)[k - 1])
     return old
 
 
 @dataclass
 class _Query:
     radius: float = 0.0
-    held: list[Array] = field(default_factory=lambda: [np.zeros(0, np.int64)] * SERVERS)  # the PST
+    near: Array = field(default_factory=lambda: np.zeros(0, np.int64))  # the PST: objects, and whose they are
+    at: Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class NearestExperiment:
@@ -76,6 +75,7 @@ class NearestExperiment:
         self.pairs = world.pairs()
         self.queries = [_Query() for _ in self.pairs]
         self.outcome = Outcome("nearest", k)
+        self._mark = np.full(world.size.objects, -1, np.int64)
         self._told = self._enough = 0
 
     def run(self, seconds: int) -> Outcome:
@@ -96,17 +96,17 @@ class NearestExperiment:
     def _second(self, second: int, moved: Array, queried: Array) -> None:
         """Everybody's search regions and local results; the first second is the plans' initialization."""
         server, size = server_of(self.world.places), np.zeros((SERVERS, SERVERS))
-        begun = time.perf_counter()
+        begun = time.process_time()
         buckets, work = Buckets(self.world.places), []
-        shared = (time.perf_counter() - begun) / SERVERS
+        shared = (time.process_time() - begun) / SERVERS
         for number, (focal, _) in enumerate(self.pairs):
-            begun = time.perf_counter()
+            begun = time.process_time()
             changed = self._evaluate(number, focal, second, moved, buckets, server)
-            work.append(time.perf_counter() - begun)
+            work.append(time.process_time() - begun)
             size[:, queried[number]] += wire.TUPLE_BYTES * changed
-        # a server works on its own queries one after the other
+        # a server works on its own queries one after the other: half of them come before a query, on average
         each = np.bincount(queried, work, minlength=SERVERS)
-        busiest = shared + float(each.max())
+        busiest = shared + float(each.max()) / 2
         if second == 0:
             self.outcome.starts += [4 * wire.travel(0) + wire.travel(wire.QUERY_BYTES) + one for one in work]
             return
@@ -145,17 +145,29 @@ class NearestExperiment:
             near, far = buckets.within(centre, radius)
             near, far = near[near != focal], far[near != focal]
             due = len(far) < self.k and radius < DIAGONAL  # it expands until there are k
-        changed = np.zeros(SERVERS, np.int64)
-        at = server[near]
-        for place in range(SERVERS):
-            now = near[at == place][: self.k]
-            old = query.held[place]
-            entered = np.setdiff1d(now, old, assume_unique=True)
-            left = np.setdiff1d(old, now, assume_unique=True)
-            stayed = np.count_nonzero(moved[now]) - np.count_nonzero(moved[entered])
-            changed[place] = len(entered) + len(left) + stayed
-            query.held[place] = now
-        return changed
+        return self._differences(query, *self._lists(near, far, server[near]), moved)
+
+    def _lists(self, near: Array, far: Array, at: Array) -> tuple[Array, Array]:
+        """(objects, servers) without those that are not among the k nearest of their server."""
+        kept = np.ones(len(near), bool)
+        if len(near) > self.k:
+            for place in np.flatnonzero(np.bincount(at) > self.k):
+                there = np.flatnonzero(at == place)
+                kept[there[np.argpartition(far[there], self.k)[self.k :]]] = False
+        return near[kept], at[kept]
+
+    def _differences(self, query: _Query, near: Array, at: Array, moved: Array) -> Array:
+        """Tuples a server: who entered its list or left it, and who is in it at another place."""
+        mark = self._mark
+        mark[query.near] = query.at
+        stayed = mark[near] == at
+        mark[query.near] = -1
+        mark[near] = at
+        left = query.at[mark[query.near] != query.at]
+        mark[near] = -1
+        query.near, query.at = near, at
+        told = np.concatenate([at[~stayed | moved[near]], left])
+        return np.bincount(told, minlength=SERVERS)
 
     def _local_distance(self, buckets: Buckets, centre: Array, own: int, focal: int, server: Array) -> float:
         """The distance of the k-th nearest object at the focal object's server; if it has fewer, the
@@ -166,12 +178,11 @@ class NearestExperiment:
             near, far = buckets.within(centre, radius)
             far = far[(server[near] == own) & (near != focal)]
             if len(far) >= self.k:
-                return float(far[self.k - 1])
+                return float(np.partition(far, self.k - 1)[self.k - 1])
             radius *= 1.5
         return DIAGONAL
 
     def _note_handoffs(self) -> None:
         for query in self.queries:
-            held = [len(objects) for objects in query.held]
-            entries = wire.OBJECT_ENTRY_BYTES * sum(held)
-            self.outcome.handoffs.append(wire.handoff(int(np.count_nonzero(held)), entries))
+            entries = wire.OBJECT_ENTRY_BYTES * len(query.near)
+            self.outcome.handoffs.append(wire.handoff(len(np.unique(query.at)), entries))

@@ -31,7 +31,7 @@ class Second:
     """What the stages did in a second, by their names."""
 
     sent: dict[str, list[Packet]] = field(default_factory=dict)
-    spent: dict[str, Array] = field(default_factory=dict)  # seconds, by server
+    spent: dict[str, Array] = field(default_factory=dict)  # processor seconds, by server
 
     def slowest(self, stage: str) -> float:
         return float(self.spent[stage].max())
@@ -55,9 +55,9 @@ class Servers:
             for zone in range(SERVERS):
                 if (place, zone) not in mail:
                     continue
-                begun = time.perf_counter()
+                begun = time.process_time()
                 sent = stage.step(zone, self._states[place, zone], in_order(mail[place, zone]))
-                done.spent[stage.name][zone] = time.perf_counter() - begun
+                done.spent[stage.name][zone] = time.process_time() - begun
                 done.sent[stage.name] += sent
                 for count, packet in enumerate(sent):
                     if packet.stage != DELIVER:
