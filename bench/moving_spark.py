@@ -1,4 +1,4 @@
-"""The workload of bench/moving on Spark: parquet files of half a minute each, one a batch, on all cores."""
+"""The workload of bench/moving on Spark: parquet files of ten seconds each, one a batch, on all cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.spark.session import make_session
 from bench.harness import Report
 from bench.moving import FENCE_SHARE, FENCES, fences
 
-SECONDS_A_FILE, FILES = 30, 4
+SECONDS_A_FILE, FILES = 10, 6
 
 
 def write_files(folder: Path, world: World) -> None:
