@@ -98,7 +98,8 @@ BAD = {
     "bounds of one": (setting("bounds = [[0, 1]]"), ["bounds has 1 pairs and position 2 columns"]),
     "regions": (setting("regions = [3, 0]"), ["regions = [3, 0] cannot be", "[columns, rows]"]),
     "regions inside out": (setting("regions = [[5, 5, 0, 0]]"), ["a list of rectangles"]),
-    "metric": (setting('metric = "manhattan"'), ["it must be one of euclidean"]),
+    "metric": (setting('metric = "manhattan"'), ["it must be one of euclidean, haversine"]),
+    "unit": (setting('metric = "haversine"\nunit = "feet"'), ['unit = "feet"', "km, m, miles"]),
     "one bracket": (changed(("[[subscription]]", "[subscription]")), ["[[subscription]], with two brackets"]),
     "no name": (subscription('query = "x"'), ["job.toml:13: subscription 2: name is missing"]),
     "empty name": (

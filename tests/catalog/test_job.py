@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def test_every_setting(tmp_path: Path) -> None:
     tick = 5
     regions = [[0, 0, 5, 5], [4, 4, 9, 9]]
     bounds = [[0, 9], [0, 9]]
-    metric = "euclidean"
+    metric = "haversine"
+    unit = "miles"
     expire = 60
 
     [stream.more]
@@ -208,3 +210,16 @@ def test_missing_paths(tmp_path: Path) -> None:
 def test_a_stream_with_a_schema_may_begin_before_its_files(tmp_path: Path) -> None:
     text = changed(("photons/*.parquet", "nowhere"), ('" }', '", schema = "det_time double" }'))
     assert not list(missing_paths(load_job(write_job(tmp_path, text))))
+
+
+def test_declare_a_globe(tmp_path: Path) -> None:
+    globe = 'metric = "haversine"'
+    job = load_job(
+        write_job(tmp_path, changed(('time = "det_time"', f'time = "det_time"\n{globe}\nunit = "m"')))
+    )
+    stream = declare(job.streams["photons"], COLUMNS)
+    assert (stream.metric, stream.unit) == ("haversine", "m")
+    for settings, said in ({"unit": "m"}, "haversine"), ({"metric": "haversine"}, "longitude, latitude"):
+        declaration = replace(job.streams["photons"], settings=settings)
+        with pytest.raises(JobError, match=said):
+            declare(declaration, COLUMNS)

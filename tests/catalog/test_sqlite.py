@@ -45,6 +45,8 @@ def test_a_stream_comes_back_as_it_was(catalog: Catalog) -> None:
         "bounds": ((0.0, 360.0), (-90.0, 90.0)),
         "lateness": 2.5,
         "expire": 9,
+        "metric": "haversine",
+        "unit": "m",
     }
     wanted = declaration("units", **settings)
     stream = photons(name="units", **settings)

@@ -34,6 +34,15 @@ def test_equals_the_oracle(name: str, seed: int) -> None:
     assert run_local(case, cuts=tuple(range(0, 1200, 40)), zones=5, stops=(3, 8)).results == wanted
 
 
+def test_many_cells_and_queries_that_come_and_go() -> None:
+    """Ranges that cover whole cells of the grid, and queries that have not seen who is in them."""
+    case = crowd(4, PLANE, objects=300, reports=2500)
+    wanted = moving_oracle(case)
+    assert sum(map(len, wanted.values())) > 1000
+    assert run_local(case, cuts=tuple(range(0, 2500, 100))).results == wanted
+    assert run_local(case, cuts=tuple(range(0, 2500, 250)), zones=4, stops=(2,)).results == wanted
+
+
 LAYOUTS: list[dict[str, Any]] = [
     {"regions": (1, 1)},
     {"regions": (7, 2)},

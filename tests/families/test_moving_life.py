@@ -216,7 +216,7 @@ def test_a_crowd_at_one_place_ranks_by_name() -> None:
         ({"position": ("x",)}, "position"),
         ({"tick": 0}, "tick"),
         ({"metric": "manhattan"}, "metric"),
-        ({"metric": "haversine", "options": {"unit": "feet"}}, "unit"),
+        ({"metric": "haversine", "unit": "feet"}, "unit"),
         ({"regions": ((1.0, 1.0, 0.0, 0.0),)}, "region"),
         ({"regions": (0, 3)}, "regions"),
         ({"bounds": ((0, 1),)}, "bounds"),

@@ -98,6 +98,7 @@ def stream_of(pick: Pick) -> Stream:
         "n": ColumnType.INT,
     }
     silences = [int(n * unit) if unit > 1 else n * unit for n in (6, 9, 60, 2.5, 1, 0)]
+    metric = pick(["euclidean", "euclidean", "euclidean", "haversine"])
     return Stream(
         "units",
         tuple(Column(name, kind) for name, kind in columns.items()),
@@ -107,7 +108,8 @@ def stream_of(pick: Pick) -> Stream:
         lateness=pick([0, 0, 2]) * unit,
         tick=pick(ticks),
         expire=pick([*[None] * 6, *silences]),
-        metric=pick(["euclidean", "euclidean", "euclidean", "haversine"]),
+        metric=metric,
+        unit=pick([None, "km", "miles", "m"]) if metric == "haversine" else None,
         **pick(LAYOUTS),
     )
 

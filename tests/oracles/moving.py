@@ -155,7 +155,7 @@ def _distance(stream: Stream, point: Point, focal: Point) -> float:
 
 
 def _radius(stream: Stream) -> float:
-    return EARTH_RADIUS[stream.options.get("unit", "km")]
+    return EARTH_RADIUS[stream.unit or "km"]
 
 
 def _shown(stream: Stream, tick: Any) -> Any:

@@ -20,7 +20,8 @@ from anabranch.model.stream import MICROSECONDS, Stream, Time
 from anabranch.model.subscription import Moment
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-METRICS = ("euclidean",)
+METRICS = ("euclidean", "haversine")
+UNITS = ("km", "m", "miles")
 
 
 def _numbers(value: Any, size: int, wanted: str) -> list[Any]:
@@ -69,6 +70,7 @@ STREAM_CHECKS: dict[str, Check] = {
     "regions": _regions,
     "bounds": _bounds,
     "metric": reading.one_of(METRICS),
+    "unit": reading.one_of(UNITS),
     "expire": reading.above_zero,
 }
 
@@ -93,7 +95,22 @@ def declare(declaration: StreamDeclaration, columns: tuple[Column, ...]) -> Stre
         settings.setdefault("tick", MICROSECONDS)
     if "position" in settings:
         settings["position"] = tuple(settings["position"])
+    _check_metric(name, settings)
     return Stream(name, columns, **settings)
+
+
+def _check_metric(name: str, settings: dict[str, Any]) -> None:
+    """A unit of length says something only on a globe; there, positions are longitude and latitude."""
+    if settings.get("metric", METRICS[0]) != "haversine":
+        if "unit" in settings:
+            raise JobError(
+                f'stream {name}: unit = {settings["unit"]!r} goes with metric = "haversine"; '
+                "euclidean distances are in the units of the position"
+            )
+    elif len(settings.get("position", ())) != 2:
+        raise JobError(
+            f'stream {name}: metric = "haversine" needs two columns as position: [longitude, latitude]'
+        )
 
 
 def stored_time(stream: Stream, moment: Moment | None, what: str) -> Time | None:

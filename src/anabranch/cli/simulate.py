@@ -14,6 +14,7 @@ import typer
 
 from anabranch.cli.common import print_table
 from anabranch.cli.simulate_dzalaps import dzalaps
+from anabranch.cli.simulate_place import place
 from anabranch.sharing.choices import Bypass
 from anabranch.simulate.choices import STREAMS, Name
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Run the papers' experiments, without Spark.")
 app.command("dzalaps")(dzalaps)
+app.command("place")(place)
 
 
 @app.callback()

@@ -114,6 +114,10 @@ QUERY = np.dtype(
         ("high_column", _SHORT),
         ("low_row", _SHORT),
         ("high_row", _SHORT),
+        ("inner_low_column", _SHORT),  # the cells that lie in its range as a whole, likewise
+        ("inner_high_column", _SHORT),
+        ("inner_low_row", _SHORT),
+        ("inner_high_row", _SHORT),
     ],
     align=True,
 )
@@ -199,6 +203,7 @@ class Grid(NamedTuple):
     rows: int
     first: Array  # int32[cells], the first object of a cell or -1
     watched: Array  # uint64[cells, words], one bit a query that watches the cell
+    covered: Array  # uint64[cells, words], one bit a query in which whoever is in the cell is sure to be
 
 
 class Space(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.moving_arrays import NEVER, Array, Grid, Int, Space
-from anabranch.kernels.moving_shapes import across, extent
+from anabranch.kernels.moving_arrays import COUNT, NEVER, Array, Grid, Int, Space
+from anabranch.kernels.moving_shapes import across, extent, inner_extent
 
 _ONE = np.uint64(1)
 
@@ -139,6 +139,11 @@ def _set_watch(query: Any, place: Int, grid: Grid, on: bool) -> None:
                 grid.watched[cell, word] |= bit
             else:
                 grid.watched[cell, word] &= ~bit
+                grid.covered[cell, word] &= ~bit
+    if on:
+        for row in range(query.inner_low_row, query.inner_high_row + 1):
+            for column in range(query.inner_low_column, query.inner_high_column + 1):
+                grid.covered[row * grid.columns + column, word] |= bit
 
 
 @leaf
@@ -146,6 +151,23 @@ def unwatch(query: Any, place: Int, grid: Grid) -> None:
     _set_watch(query, place, grid, False)
     query.low_column = 0
     query.high_column = -1
+    query.inner_low_column = 0
+    query.inner_high_column = -1
+
+
+@leaf
+def _inner_cells(space: Space, query: Any, grid: Grid) -> tuple[Int, Int, Int, Int]:
+    """(first column, last column, first row, last row) of cells that lie in the range as a whole, none where
+    more than being in the range counts.
+
+    A value in a column after that of a bound is beyond the bound, as columns are monotone. That leaves out
+    the cells at the grid's border, which hold all that lies beyond.
+    """
+    low_x, high_x, low_y, high_y = inner_extent(space, query.shape, query.a, query.b, query.x, query.y)
+    if query.condition >= 0 or query.mode > COUNT or not (low_x < high_x and low_y < high_y):
+        return np.int64(0), np.int64(-1), np.int64(0), np.int64(-1)
+    first, last = column_of(grid, low_x) + 1, column_of(grid, high_x) - 1
+    return first, last, row_of(grid, low_y) + 1, row_of(grid, high_y) - 1
 
 
 @leaf
@@ -157,11 +179,16 @@ def watch_range(space: Space, query: Any, place: Int, grid: Grid) -> None:
     low_x, high_x, low_y, high_y = extent(space, query.shape, query.a, query.b, query.x, query.y)
     first, last = column_of(grid, low_x), column_of(grid, high_x)
     low, high = row_of(grid, low_y), row_of(grid, high_y)
+    inner_first, inner_last, inner_low, inner_high = _inner_cells(space, query, grid)
     if (
         query.low_column == first
         and query.high_column == last
         and query.low_row == low
         and query.high_row == high
+        and query.inner_low_column == inner_first
+        and query.inner_high_column == inner_last
+        and query.inner_low_row == inner_low
+        and query.inner_high_row == inner_high
     ):
         return
     _set_watch(query, place, grid, False)
@@ -169,6 +196,10 @@ def watch_range(space: Space, query: Any, place: Int, grid: Grid) -> None:
     query.high_column = last
     query.low_row = low
     query.high_row = high
+    query.inner_low_column = inner_first
+    query.inner_high_column = inner_last
+    query.inner_low_row = inner_low
+    query.inner_high_row = inner_high
     _set_watch(query, place, grid, True)
 
 
@@ -178,6 +209,8 @@ def watch_all(space: Space, queries: Array, grid: Grid) -> None:
     for place in range(len(queries)):
         queries[place].low_column = 0
         queries[place].high_column = -1
+        queries[place].inner_low_column = 0
+        queries[place].inner_high_column = -1
         watch_range(space, queries[place], place, grid)
 
 

@@ -228,10 +228,12 @@ def _meeting(
     moved: Array,
     old_truths: Array,
     spot: Int,
+    latest: Array,
     hits: Array,
 ) -> Int:
     """Fills `hits` with 4 * place + 2 * was + now for the unchanged queries whose range a moved object was
-    in or is in, without those for objects that it stays in: they have nothing to say.
+    in or is in, without those for objects that it stays in: they have nothing to say. Queries that cover both
+    the old and the new cell are such, if they saw the old report: `latest` is the latest start of a word's.
     """
     that = moved[spot]
     this = objects[that.who]
@@ -240,8 +242,11 @@ def _meeting(
         return found
     old = that.cell if that.present else np.int64(this.cell)
     new = np.int64(this.cell) if this.present else old
+    stays = that.present and this.present
     for word in range(grid.watched.shape[1]):
         bits = grid.watched[old, word] | grid.watched[new, word]
+        if stays and that.number >= latest[word]:
+            bits &= ~(grid.covered[old, word] & grid.covered[new, word])
         while bits:
             bit = bits & (~bits + _ONE)
             bits ^= bit
@@ -263,6 +268,16 @@ def _meeting(
 
 
 @kernel
+def _latest_starts(queries: Array) -> Array:
+    """int64[words]: the latest start among the queries of each word of the grid's bits."""
+    latest = np.zeros(len(queries) // 64, np.int64)
+    for place in range(len(queries)):
+        if queries[place].number >= 0:
+            latest[place // 64] = max(latest[place // 64], queries[place].start)
+    return latest
+
+
+@kernel
 def meet(
     space: Space,
     server: Server,
@@ -281,9 +296,10 @@ def meet(
     """(rows, count, how many queries are in doubt): moved objects against the unchanged queries that watch
     their cells.
     """
+    latest = _latest_starts(server.queries)
     for spot in range(moving):
         found = _meeting(
-            space, server.objects, server.truths, server.queries, grid, moved, old_truths, spot, hits
+            space, server.objects, server.truths, server.queries, grid, moved, old_truths, spot, latest, hits
         )
         who = moved[spot].who
         this = server.objects[who]

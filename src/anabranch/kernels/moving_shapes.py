@@ -19,6 +19,8 @@ from anabranch.kernels.moving_arrays import BOX, Array, Int, Space
 
 _DEGREE = math.pi / 180
 _ONE = np.uint64(1)
+#: A square of this half side fits into a circle of radius 1.
+_HALF_DIAGONAL = math.sqrt(0.5)
 
 
 @leaf
@@ -118,6 +120,21 @@ def extent(
     tall = b if shape == BOX else a
     dx = a + 1e-9 * (a + abs(focal_x)) + 1e-300
     dy = tall + 1e-9 * (tall + abs(focal_y)) + 1e-300
+    return focal_x - dx, focal_x + dx, focal_y - dy, focal_y + dy
+
+
+@leaf
+def inner_extent(
+    space: Space, shape: Int, a: float, b: float, focal_x: float, focal_y: float
+) -> tuple[float, float, float, float]:
+    """(low x, high x, low y, high y) of a box all of whose points are in the range, in spite of rounding
+    errors; empty (low above high) if there is none, and on a globe.
+    """
+    if space.globe or not a < math.inf:
+        return 1.0, -1.0, 1.0, -1.0
+    wide, tall = (a, b) if shape == BOX else (a * _HALF_DIAGONAL, a * _HALF_DIAGONAL)
+    dx = wide - 1e-9 * (wide + abs(focal_x))
+    dy = tall - 1e-9 * (tall + abs(focal_y))
     return focal_x - dx, focal_x + dx, focal_y - dy, focal_y + dy
 
 

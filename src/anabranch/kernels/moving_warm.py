@@ -70,7 +70,7 @@ def _warm_region(names: Names) -> None:
     queries["younger"] = queries["older"] = -1
     objects["gone"] = queries["gone"] = NEVER
     ends, bytes_ = np.full((2, 2), -1, np.int64), np.zeros(1, np.uint8)
-    grid = Grid(0.0, 0.0, 1.0, 1.0, 1, 1, np.full(1, -1, np.int32), np.zeros((1, 1), np.uint64))
+    grid = Grid(0.0, 0.0, 1.0, 1.0, 1, 1, np.full(1, -1, np.int32), *np.zeros((2, 1, 1), np.uint64))
     server = Server(
         objects, np.zeros((4, 1), np.uint64), queries, np.zeros(4, np.int64), ends, bytes_, bytes_.copy()
     )

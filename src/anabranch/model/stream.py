@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
@@ -22,7 +20,8 @@ Time = int | float
 @dataclass(frozen=True)
 class Stream:
     """What a stream declares. Lengths (`lateness`, `tick`, `expire`) are in the units of `time`;
-    for a timestamp these are seconds, kept here in microseconds like the timestamps themselves."""
+    for a timestamp these are seconds, kept here in microseconds like the timestamps themselves. `unit` is
+    that of distances where `metric` is haversine: km, m or miles; None is km."""
 
     name: str
     columns: tuple[Column, ...]
@@ -36,7 +35,7 @@ class Stream:
     bounds: tuple[tuple[float, float], ...] = ()
     metric: str = "euclidean"
     expire: Time | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

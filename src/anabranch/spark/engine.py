@@ -106,6 +106,7 @@ class Engine:
             "regions",
             "bounds",
             "metric",
+            "unit",
             "expire",
         )
         own = {key: value for key, value in settings.items() if key in names}

@@ -42,9 +42,37 @@ def photons(first: int, count: int) -> dict[str, Any]:
     }
 
 
+AIRCRAFT = 200
+
+
+def flights(first: int, count: int) -> dict[str, Any]:
+    """Aircraft around Paris, each reporting once a second: they go to and fro on lines of their own, half of
+    them from an airport, where they meet.
+    """
+    number = np.arange(first, first + count)
+    second, aircraft = number // AIRCRAFT, number % AIRCRAFT
+    rng = np.random.default_rng(11)  # of the aircraft, the same for every block
+    low, high = np.array([1.2, 47.9]), np.array([3.6, 49.8])
+    ends = rng.uniform(low, high, (2, AIRCRAFT, 2))
+    airports = np.array([[2.55, 49.01], [2.36, 48.72], [2.11, 49.45], [1.47, 48.05]])
+    ends[0, ::2] = airports[rng.integers(0, len(airports), AIRCRAFT // 2)]
+    ends[:, 1] = airports[0] + [[-0.2, 0.0], [0.2, 0.0]]  # one stays near the first of them
+    seconds = rng.uniform(600, 1800, AIRCRAFT)
+    phase = np.abs((second / seconds[aircraft] + rng.uniform(0, 2, AIRCRAFT)[aircraft]) % 2 - 1)
+    place = ends[0, aircraft] + (ends[1] - ends[0])[aircraft] * phase[:, None]
+    return {
+        "time": second,
+        "icao24": np.char.add("39", np.char.zfill(aircraft.astype(str), 4)),
+        "longitude": place[:, 0],
+        "latitude": place[:, 1],
+        "altitude": 11_000 * phase,
+    }
+
+
 _GENERATORS: dict[str, tuple[str, Callable[[int, int], dict[str, Any]]]] = {
     "photons": ("det_time double, ra double, dec double, en double, phc long", photons),
     "targets": (targets.SCHEMA, targets.targets),
+    "flights": ("time long, icao24 string, longitude double, latitude double, altitude double", flights),
 }
 
 

@@ -42,6 +42,8 @@ def new_queries(count: int) -> Array:
         "old_who",
         "high_column",
         "high_row",
+        "inner_high_column",
+        "inner_high_row",
     ):
         out[name] = -1
     out["gone"] = NEVER

@@ -1,15 +1,15 @@
 """The first stage of moving: the home servers. A zone is a bucket of object names.
 
 In: reports in stream order, activations and cancellations between them, the progress of time. Out: for each
-final tick, a move for the region that an object is in, a departure for the region it left, and a focal update
-for every region that the range of a query that follows the object touched or touches now; names of new
-objects to whom they may concern. Never: a look at another object.
+final tick, a move for the region that an object is in, a departure for the region it left, and one focal
+update for every region that the range of a query that follows the object touched or touches now, with what it
+means for each of these; names of new objects to whom they may concern. Never: a look at another object.
 
 A report waits here until its tick is final, so that regions get whole ticks and only the last report of an
 object in each:
 
-    ticks        0         1         2            time 2.3 is announced: ticks 0 to 2 are final a reports    0
-    .4        1.5  1.9   2.2    sent: (0, at 0), (1, at .4), (2, at 1.9); 2.2 waits for tick 3
+    ticks        0         1         2          time 2.3 is announced: ticks 0 to 2 are final
+    a reports    0   .4       1.5 1.9   2.2     sent: (0, at 0), (1, at .4), (2, at 1.9); 2.2 waits for tick 3
 """
 
 from __future__ import annotations
@@ -165,7 +165,9 @@ class Home(Stage):
                 out.append(messages.message(2, server, messages.MOVES, columns, zone))
             mine = updates[updates[:, 0] == server] if self.zones > 1 else updates
             if len(mine):
-                columns = {name: report[name][mine[:, 1]] for name in ("tick", "who", "x", "y", "gone")}
-                columns |= {"query": mine[:, 2], "flags": mine[:, 3]}
+                told, focal = np.unique(mine[:, 1], return_inverse=True)
+                columns = {name: report[name][told] for name in ("tick", "who", "x", "y", "gone")}
                 out.append(messages.message(2, server, messages.FOCAL_UPDATES, columns, zone))
+                columns = {"focal": focal, "query": mine[:, 2], "flags": mine[:, 3].astype(np.uint8)}
+                out.append(messages.message(2, server, messages.REQUESTS, columns, zone))
         return out

@@ -4,11 +4,13 @@
 |-----------|--------------------------|---------------------------------------------------------------|
 | names     | home to region, assemble | who, name: an object that was not known before                |
 | moves     | home to region           | tick, who, x, y, number, gone, leaves, t0, t1, ...            |
-| focal     | home to region           | tick, query, who, x, y, gone, flags: where a focal object is  |
+| focal     | home to region           | tick, who, x, y, gone: where a focal object is                |
+| requests  | home to region           | focal, query, flags: what that means for a query              |
 | fragments | region to assemble       | tick, query, op, who, x, y, distance; x may be a local value  |
 
 Only final ticks travel, by tick within a packet. `who` is an object's number, `gone` the tick at which it is
-gone if it stays silent.
+gone if it stays silent. A focal object is told to a server once, however many queries follow it; `focal` is
+the row of that in the focal message of the same sender.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
 
 NAMES, MOVES, FOCAL_UPDATES, FRAGMENTS = "names", "moves", "focal", "fragments"
+REQUESTS = "requests"
 
-#: Flags of a focal update: the region participates in the query; the focal object is there (and not gone).
+#: Flags of a request: the region participates in the query; the focal object is there (and not gone).
 PARTICIPATES, IS_KNOWN = 1, 2
 
 

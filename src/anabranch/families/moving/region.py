@@ -19,7 +19,15 @@ import numpy as np
 from anabranch.families.moving import messages, stored
 from anabranch.families.moving.arrays import records
 from anabranch.families.moving.held import give_back, take
-from anabranch.families.moving.messages import FOCAL_UPDATES, FRAGMENTS, IS_KNOWN, MOVES, NAMES, PARTICIPATES
+from anabranch.families.moving.messages import (
+    FOCAL_UPDATES,
+    FRAGMENTS,
+    IS_KNOWN,
+    MOVES,
+    NAMES,
+    PARTICIPATES,
+    REQUESTS,
+)
 from anabranch.families.moving.names import has_integers
 from anabranch.families.moving.plans import ENDLESS, Plan, finish, last_ticks, note_control, plan_of, plans
 from anabranch.families.moving.server import RegionalServer
@@ -57,8 +65,8 @@ class Region(Stage):
         if ticks is not None:
             final, last = final_tick(ticks, progress), last_ticks(state, ticks)
             moves = _moves(messages.of_kind(packets, MOVES), server)
-            focal = messages.of_kind(packets, FOCAL_UPDATES)
-            events = _events(server, focal, self._starts(state, server, ticks, final, last), last, final)
+            updates = _focal_updates(packets, server)
+            events = _events(server, updates, self._starts(state, server, ticks, final, last), last, final)
             out = self._fragments(zone, server.run(*moves, events, final))
             for number in finish(state, final, last):
                 server.remove(number)
@@ -119,27 +127,36 @@ def _moves(packets: Sequence[Packet], server: RegionalServer) -> tuple[Array, Ar
     return moves, truths
 
 
+def _focal_updates(packets: Sequence[Packet], server: RegionalServer) -> Array:
+    """Events (EVENT) of the queries whose focal objects reported, as the home zones request them."""
+    focal, requests = messages.of_kind(packets, FOCAL_UPDATES), messages.of_kind(packets, REQUESTS)
+    firsts = np.cumsum([0, *(packet.rows.num_rows for packet in focal)])[: len(focal)]
+    row = messages.column(requests, "focal", np.int64)
+    row += np.repeat(firsts, [packet.rows.num_rows for packet in requests])
+    flags = messages.column(requests, "flags", np.uint8)
+    updates = np.zeros(len(row), EVENT)
+    for field, column in (("tick", "tick"), ("x", "x"), ("y", "y"), ("focal", "who"), ("gone", "gone")):
+        updates[field] = messages.column(focal, column, EVENT[field])[row]
+    updates["kind"] = FOCAL
+    asked = messages.column(requests, "query", np.int64)
+    updates["place"] = [server.places.get(number, -1) for number in asked.tolist()]
+    updates["here"], updates["known"] = (flags & PARTICIPATES) != 0, (flags & IS_KNOWN) != 0
+    return updates[updates["place"] >= 0]
+
+
 def _events(
     server: RegionalServer,
-    focal: Sequence[Packet],
+    updates: Array,
     starts: list[tuple[int, int]],
     last: dict[int, int],
     final: int,
 ) -> Array:
     """What happens to queries up to tick `final`, by tick and kind: ends, starts, focal updates."""
-    asked = messages.column(focal, "query", np.int64)
-    flags = messages.column(focal, "flags", np.int64)
-    updates = np.zeros(len(asked), EVENT)
-    for field, column in (("tick", "tick"), ("x", "x"), ("y", "y"), ("focal", "who"), ("gone", "gone")):
-        updates[field] = messages.column(focal, column, EVENT[field])
-    updates["kind"] = FOCAL
-    updates["place"] = [server.places.get(number, -1) for number in asked.tolist()]
-    updates["here"], updates["known"] = (flags & PARTICIPATES) != 0, (flags & IS_KNOWN) != 0
     ends = [(tick + 1, server.places[number]) for number, tick in last.items() if tick < final]
     few = np.zeros(len(ends) + len(starts), EVENT)
     few["tick"] = [tick for tick, _ in [*ends, *starts]]
     few["place"] = [place for _, place in [*ends, *starts]]
     few["kind"] = [ENDS] * len(ends) + [STARTS] * len(starts)
-    events = np.concatenate([few, updates[updates["place"] >= 0]])
+    events = np.concatenate([few, updates])
     # by `gone` as well: the list of queries by age is in order only if they come in order
     return events[np.lexsort((events["gone"], events["kind"], events["tick"]))]

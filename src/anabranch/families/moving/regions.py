@@ -51,7 +51,7 @@ def space_of(stream: Stream) -> Space:
         return Space(False, 0.0)
     if stream.metric != "haversine":
         raise JobError(f"stream {stream.name}: metric = {stream.metric!r}; it is euclidean or haversine")
-    unit = stream.options.get("unit", "km")
+    unit = stream.unit or "km"
     if unit not in EARTH_RADIUS:
         raise JobError(f"stream {stream.name}: unit = {unit!r}; it is one of {', '.join(EARTH_RADIUS)}")
     return Space(True, EARTH_RADIUS[unit])

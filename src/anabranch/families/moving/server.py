@@ -174,4 +174,5 @@ class RegionalServer:
             side,
             np.full(side * side, -1, np.int32),
             np.zeros((side * side, words), np.uint64),
+            np.zeros((side * side, words), np.uint64),
         )
