@@ -22,8 +22,10 @@ from anabranch.cli.explain import explain
 from anabranch.cli.list import list_subscriptions
 from anabranch.cli.results import results
 from anabranch.cli.run import run
+from anabranch.cli.serve import serve
 from anabranch.cli.simulate import app as simulate
 from anabranch.cli.subscribe import subscribe
+from anabranch.cli.token import app as token
 from anabranch.cli.translate import translate
 from anabranch.model.errors import AnabranchError
 
@@ -76,6 +78,7 @@ def _into_a_pipe(command: Callable[..., None]) -> Callable[..., None]:
 
 
 app.command("run")(run)
+app.command("serve")(serve)
 app.command("results")(_into_a_pipe(results))
 app.command("subscribe")(subscribe)
 app.command("cancel")(cancel)
@@ -84,6 +87,7 @@ app.command("explain")(_into_a_pipe(explain))
 app.command("translate")(translate)
 app.command("demo")(demo)
 app.add_typer(simulate, name="simulate")
+app.add_typer(token, name="token")
 
 
 def main(arguments: list[str] | None = None) -> None:
