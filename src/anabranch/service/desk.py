@@ -118,8 +118,8 @@ class Desk:
         own = [entry for entry in self.subscriptions(caller, None) if name in (entry.name, entry.label)]
         if own:
             return own[-1]
-        names = {entry.name for entry in self.subscriptions(caller, None)}
-        raise unknown(f"unknown subscription {name!r}{suggestion(name, sorted(names))}")
+        names = dict.fromkeys(entry.name for entry in self.subscriptions(caller, None))
+        raise unknown(f"unknown subscription {name!r}{suggestion(name, names)}")
 
     def subscriptions(self, caller: Caller, state: str | None = ACTIVE) -> list[Entry]:
         owner = None if caller.sees_all else caller.owner

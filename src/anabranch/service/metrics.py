@@ -84,7 +84,13 @@ class Metrics:
         yield from _family("behind_items", "Items in the source that are not read yet.", "gauge", behind)
 
     def _results(self, entries: list[Entry]) -> Iterator[Sample]:
+        for entry, count in zip(entries, self.counts(entries), strict=True):
+            yield {"stream": entry.stream, "kind": entry.kind, "subscription": entry.label}, count
+
+    def counts(self, entries: list[Entry]) -> list[int]:
+        """How many results each has."""
         streams = self.desk.catalog.streams()
+        out: list[int] = []
         with self._lock:
             fresh: set[tuple[str, str, str]] = set()
             for entry in entries:
@@ -93,8 +99,8 @@ class Metrics:
                 if place not in fresh:
                     self._catch_up(*place)
                     fresh.add(place)
-                labels = {"stream": entry.stream, "kind": entry.kind, "subscription": entry.label}
-                yield labels, self._counts[place][entry.label]
+                out.append(self._counts[place][entry.label])
+        return out
 
     def _catch_up(self, stream: str, family: str, table: str) -> None:
         """Adds the batches that came since the last time."""

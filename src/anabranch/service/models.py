@@ -51,13 +51,14 @@ class SubscriptionFacts(BaseModel):
     cancelled: str | None
     owner: str | None
     query: str
+    results: Annotated[int | None, Field(description="Rows delivered, where `counts` asked for it.")] = None
     parts: Annotated[
         list[str], Field(description="Names of the other parts of a query over several streams.")
     ]
 
     @staticmethod
     def of(entry: Entry, parts: list[str]) -> SubscriptionFacts:
-        names = [name for name in SubscriptionFacts.model_fields if name != "parts"]
+        names = [name for name in SubscriptionFacts.model_fields if name not in ("parts", "results")]
         return SubscriptionFacts(parts=parts, **{name: getattr(entry, name) for name in names})
 
 

@@ -107,6 +107,7 @@ def list_subscriptions(
     request: Request,
     caller: Known,
     every: Annotated[bool, Query(alias="all", description="Also those that were cancelled.")] = False,
+    counts: Annotated[bool, Query(description="Say how many results each has.")] = False,
     after: Annotated[int, Query(ge=0, le=2**62, description="A page's `next`.")] = 0,
     limit: Rows = 1_000,
 ) -> SubscriptionPage:
@@ -114,6 +115,10 @@ def list_subscriptions(
     desk = _desk(request)
     found = [e for e in desk.subscriptions(caller, None if every else ACTIVE) if e.number > after]
     shown = [desk.facts(entry) for entry in found[:limit]]
+    if counts:
+        made: Metrics = request.app.state.metrics
+        for facts, count in zip(shown, made.counts(found[:limit]), strict=True):
+            facts.results = count
     return SubscriptionPage(subscriptions=shown, next=shown[-1].number if len(found) > limit else None)
 
 
