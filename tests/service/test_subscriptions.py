@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import httpx
@@ -150,3 +151,12 @@ def test_plan_is_what_explain_computes(http: httpx.Client, layout: Layout) -> No
 
 def test_health(http: httpx.Client) -> None:
     assert http.get("/health").json() == {"status": "ok", "batches": {"photons.filters": 1}}
+
+
+def test_the_document_names_every_path_and_metric(http: httpx.Client) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    paths = http.get("/openapi.json").json()["paths"]
+    known = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert set(re.findall(r"`((?:GET|POST|DELETE) /\S+)`", text)) == known
+    metrics = set(re.findall(r"^# TYPE (\S+)", http.get("/metrics").text, re.M))
+    assert set(re.findall(r"`(anabranch_\w+)`", text)) == metrics

@@ -223,7 +223,12 @@ def plan(request: Request, caller: SeesAll) -> dict[str, Any]:
         return desk.plan()
 
 
-@about.get("/metrics", tags=["about"], responses={**{s: REFUSALS[s] for s in (401, 403, 429)}})
+@about.get(
+    "/metrics",
+    tags=["about"],
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, **{s: REFUSALS[s] for s in (401, 403, 429)}},
+)
 def metrics(request: Request, caller: SeesAll) -> Response:
     """For Prometheus."""
     made: Metrics = request.app.state.metrics
