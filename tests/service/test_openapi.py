@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance  # not every text is a query
 
 #: A small number: the suite must stay quick. More find more.
-EXAMPLES = 15
+EXAMPLES = 6
 
 
 def test_answers_are_as_described(address: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from anabranch.catalog.layout import Layout
 from anabranch.catalog.tokens import Role, Tokens
 from anabranch.model.errors import JobError
+from anabranch.service import events
 from anabranch.service.desk import Desk, Limits
 from anabranch.service.gate import is_loopback
 from anabranch.service.server import serving
@@ -94,6 +95,19 @@ def test_a_revoked_token_is_refused_at_once(http: httpx.Client, layout: Layout, 
     assert http.get("/api/streams").status_code == 401  # no token left is not no token needed
 
 
+def test_a_listener_whose_token_is_revoked_is_let_go(
+    http: httpx.Client, layout: Layout, tokens: Headers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "ALIVE_S", 0.1)
+    kept = Tokens(layout.catalog)
+    with http.stream("GET", "/api/events/all", headers=tokens["eve"]) as answer:
+        lines = answer.iter_lines()
+        assert any(line == ": alive" for line in lines)
+        kept.revoke(next(token.id for token in kept.all() if token.owner == "eve"))
+        assert set(lines) <= {"", ": alive"}  # and then it ends
+    kept.close()
+
+
 def test_subscriptions_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> None:
     desk.limits = Limits(subscriptions=2, requests_a_second=1000)
 
@@ -121,7 +135,8 @@ def test_listeners_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> 
     desk.limits = Limits(listeners=1)
     root = tokens["root"]
     with http.stream("GET", "/api/events/all", headers=root) as answer:
-        next(answer.iter_lines())
+        lines = answer.iter_lines()  # a reader that is forgotten closes its connection
+        next(lines)
         assert http.get("/api/events/all", headers=root).status_code == 429
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:

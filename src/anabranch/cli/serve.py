@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from anabranch.catalog.layout import Layout
     from anabranch.spark.engine import Engine
 
 PORT = 8321
@@ -39,18 +40,17 @@ def serve(
     from anabranch.catalog.job import check_queries, load_job
     from anabranch.catalog.layout import layout_for
     from anabranch.catalog.sources import missing_paths
-    from anabranch.catalog.tokens import Tokens
     from anabranch.cli.explain import plan_of
     from anabranch.service.desk import Desk, Limits
     from anabranch.service.server import check_address, serving
 
     loaded = load_job(job)
     layout = layout_for(loaded)
-    if not layout.manifests("", "").parent.exists():  # nothing was delivered yet: the sources must be there
+    if not any(layout.families(name) for name in loaded.streams):  # later on, the files may be gone
         for error in missing_paths(loaded):
             raise error
     check_queries(loaded)
-    check_address(host, layout.catalog.exists() and Tokens(layout.catalog).exist())
+    check_address(host, _tokens_exist(layout))
 
     from anabranch.spark.measures import measures  # Spark takes seconds to start: only now
     from anabranch.spark.run import run_job
@@ -69,3 +69,15 @@ def serve(
         return served()
 
     run_job(loaded, seconds=seconds, quiet=quiet, beside=beside)
+
+
+def _tokens_exist(layout: Layout) -> bool:
+    from anabranch.catalog.tokens import Tokens
+
+    if not layout.catalog.exists():
+        return False
+    tokens = Tokens(layout.catalog)
+    try:
+        return tokens.exist()
+    finally:
+        tokens.close()

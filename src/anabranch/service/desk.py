@@ -22,6 +22,7 @@ from anabranch.catalog.reading import suggestion
 from anabranch.catalog.sqlite import Catalog
 from anabranch.catalog.sync import bound
 from anabranch.catalog.tokens import Role, Tokens
+from anabranch.language.wxquery.recognise import is_wxquery
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream, Time
 from anabranch.model.subscription import Moment, Subscription
@@ -137,7 +138,8 @@ class Desk:
             raise error if entry.active else Refused(409, "cancelled", str(error)) from None
 
     def facts(self, entry: Entry) -> SubscriptionFacts:
-        return SubscriptionFacts.of(entry, [part.name for part in self.catalog.parts(entry)])
+        parts = self.catalog.parts(entry) if is_wxquery(entry.query) else ()  # only these have several
+        return SubscriptionFacts.of(entry, [part.label for part in parts])
 
     # what was delivered
 

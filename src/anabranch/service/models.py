@@ -53,7 +53,7 @@ class SubscriptionFacts(BaseModel):
     query: str
     results: Annotated[int | None, Field(description="Rows delivered, where `counts` asked for it.")] = None
     parts: Annotated[
-        list[str], Field(description="Names of the other parts of a query over several streams.")
+        list[str], Field(description="Labels of the other parts of a query over several streams.")
     ]
 
     @staticmethod
