@@ -13,6 +13,7 @@ import pytest
 
 from anabranch.catalog.entries import NewSubscription
 from anabranch.catalog.sqlite import Catalog
+from anabranch.catalog.tokens import Role, Tokens
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control import Activate, Cancel, End
 from anabranch.model.errors import FormatError, JobError
@@ -237,13 +238,32 @@ def test_none_yet(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_catalog_of_an_earlier_release(tmp_path: Path) -> None:
+    """Format 1 knew neither owners nor tokens; what it held stays."""
+    path = tmp_path / "catalog.sqlite"
+    with registered(Catalog(path)) as catalog:
+        catalog.subscribe("q", "photons", "filters", "select", "SELECT", {})
+    with sqlite3.connect(path) as raw:
+        raw.execute("ALTER TABLE subscriptions DROP COLUMN owner")
+        raw.execute("DROP TABLE tokens")
+        raw.execute("UPDATE meta SET value = '1' WHERE key = 'format'")
+    raw.close()
+    for _ in range(2):  # the second finds it up to date
+        with Catalog(path) as catalog:
+            assert (catalog.subscription("q").query, catalog.subscription("q").owner) == ("SELECT", None)
+            assert catalog.subscriptions(owner="ann") == []
+    tokens = Tokens(path)
+    assert tokens.known(tokens.create("ann", Role.USER)) is not None
+    tokens.close()
+
+
 def test_a_catalog_of_a_later_release(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     Catalog(path).close()
     with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
+        raw.execute("UPDATE meta SET value = '3' WHERE key = 'format'")
     raw.close()
-    with pytest.raises(FormatError, match="has format 2; this release reads format 1"):
+    with pytest.raises(FormatError, match="has format 3; this release reads format 2"):
         Catalog(path)
 
 

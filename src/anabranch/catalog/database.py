@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from anabranch.model.errors import AnabranchError, FormatError, RunError
 
-FORMAT = 1
+FORMAT = 2
 BUSY_SECONDS = 30
 
 SCHEMA = """
@@ -43,7 +43,8 @@ CREATE TABLE subscriptions (
     cancel TEXT NOT NULL,
     origin TEXT NOT NULL,
     created TEXT NOT NULL,
-    cancelled TEXT
+    cancelled TEXT,
+    owner TEXT
 );
 CREATE INDEX subscriptions_by_name ON subscriptions (name, number);
 CREATE UNIQUE INDEX one_active_a_name ON subscriptions (name) WHERE state = 'active';
@@ -57,7 +58,20 @@ CREATE TABLE control_log (
     created TEXT NOT NULL
 );
 CREATE INDEX control_log_by_family ON control_log (stream, family, version);
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    role TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    created TEXT NOT NULL,
+    revoked TEXT
+);
 """
+
+#: What makes a catalog of a format one of the next.
+MIGRATIONS = {
+    1: ("ALTER TABLE subscriptions ADD COLUMN owner TEXT", SCHEMA[SCHEMA.index("CREATE TABLE tokens") :]),
+}
 
 
 class Database:
@@ -115,6 +129,8 @@ class Database:
                         database.execute(statement)
                     database.execute("INSERT INTO meta VALUES ('format', ?)", [str(FORMAT)])
             found = self._format()
+        if found in MIGRATIONS:
+            found = self._migrated()
         if found != FORMAT:
             raise FormatError(
                 f"the catalog {self.path} has format {found}; this release reads format {FORMAT}: use the "
@@ -124,6 +140,15 @@ class Database:
         self._connection.execute(
             "PRAGMA synchronous = FULL"
         )  # Spark's log must not know a version that was lost
+
+    def _migrated(self) -> int | None:
+        """Brings an older catalog up to date, all the way or not at all; another process may be faster."""
+        with self.writing() as database:
+            while (found := self._format()) in MIGRATIONS:
+                for statement in MIGRATIONS[found]:
+                    database.execute(statement)
+                database.execute("UPDATE meta SET value = ? WHERE key = 'format'", [str(found + 1)])
+        return found
 
     def _format(self) -> int | None:
         if not self.read("SELECT 1 FROM sqlite_master WHERE name = 'meta'"):

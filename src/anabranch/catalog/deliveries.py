@@ -93,21 +93,27 @@ class Deliveries:
     ) -> Iterator[pa.Table]:
         """A subscription's results in order, a table a batch."""
         for manifest in self.manifests(stream, family):
-            batches = [
-                rows
-                for file in manifest.results.get(table.name, [])
-                for rows in self._read(file, shown, name)
-            ]
-            rows = rows_of(batches, table, name, shown)
+            rows = self.rows(manifest, table, name, shown)
             if rows.num_rows:
                 yield rows
+
+    def rows(self, manifest: Manifest, table: Table, name: str, shown: Sequence[Shown]) -> pa.Table:
+        """A subscription's results in one batch, in order; the same whenever it is asked for."""
+        files = manifest.results.get(table.name, [])
+        return rows_of([rows for file in files for rows in self._read(file, shown, name)], table, name, shown)
 
     def counts(self, stream: str, family: str, table: str) -> Counter[str]:
         """How many results each subscription has in a table."""
         out: Counter[str] = Counter()
         for manifest in self.manifests(stream, family):
-            for file in manifest.results.get(table, []):
-                out.update(_counts(self.layout.root / file))
+            out.update(self.counts_of(manifest, table))
+        return out
+
+    def counts_of(self, manifest: Manifest, table: str) -> Counter[str]:
+        """The same of one batch."""
+        out: Counter[str] = Counter()
+        for file in manifest.results.get(table, []):
+            out.update(_counts(self.layout.root / file))
         return out
 
     def dead_letters(self, stream: str) -> Iterator[pa.Table]:

@@ -38,6 +38,7 @@ class NewSubscription:
     after: Time | None = None
     until: Time | None = None
     origin: str = FROM_SUBSCRIBE
+    owner: str | None = None
     parts: tuple[NewSubscription, ...] = ()
 
 
@@ -51,7 +52,8 @@ class Entry:
     """A subscription of the catalog.
 
     `label` is what its results are delivered under: its name or, where an earlier subscription had the name
-    and was cancelled, `name#number`, so that the results of the two stay apart.
+    and was cancelled, `name#number`, so that the results of the two stay apart. `owner` is whose token asked
+    for it through the service; None for what a job file or a local command asked.
     """
 
     number: int
@@ -68,6 +70,7 @@ class Entry:
     origin: str
     created: str
     cancelled: str | None
+    owner: str | None
 
     @property
     def active(self) -> bool:

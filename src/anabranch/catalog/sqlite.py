@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +37,7 @@ from anabranch.catalog.entries import (
 )
 from anabranch.catalog.reading import suggestion
 from anabranch.model.control import Activate, Cancel, Control, End
-from anabranch.model.errors import JobError
+from anabranch.model.errors import JobError, TooManyError
 from anabranch.model.job import StreamDeclaration
 from anabranch.model.stream import Stream, Time
 
@@ -128,9 +129,9 @@ class Catalog:
         """Adds a bound query and logs its activation. Returns its number."""
         return self.subscribe_many([NewSubscription(name, stream, family, kind, query, spec, after)])[0]
 
-    def subscribe_many(self, asked: Sequence[NewSubscription]) -> list[int]:
+    def subscribe_many(self, asked: Sequence[NewSubscription], most: int | None = None) -> list[int]:
         """Adds all of them with their parts or, if one cannot be, none. Returns their numbers; those of the
-        parts follow the number of each.
+        parts follow the number of each. `most`: so many active ones an owner may have.
         """
         now, wanted = _now(), asked
         asked = [each for new in wanted for each in (new, *new.parts)]
@@ -138,6 +139,9 @@ class Catalog:
             last = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'subscriptions'").fetchone()
             first = (last[0] if last else 0) + 1
             known = {name for (name,) in database.execute("SELECT name FROM streams")}
+            if most is not None:
+                for owner, more in Counter(new.owner for new in asked).items():
+                    self._check_room(database, owner, more, most)
             rows, log = [], []
             labels: set[str] = set()
             for number, new in enumerate(asked, start=first):
@@ -146,7 +150,7 @@ class Catalog:
                 labels.add(label := self._label(database, new, number, labels))
                 bound = (new.stream, new.family, new.kind, new.query, json.dumps(new.spec))
                 times = (json.dumps(new.after), json.dumps(new.until))
-                rows.append((number, new.name, label, *bound, ACTIVE, *times, new.origin, now))
+                rows.append((number, new.name, label, *bound, ACTIVE, *times, new.origin, now, new.owner))
                 log.append((new.stream, new.family, "activate", number, times[0], now))
                 if new.until is not None:
                     log.append((new.stream, new.family, "cancel", number, times[1], now))
@@ -156,9 +160,19 @@ class Catalog:
         return [first + sum(sizes[:place]) for place in range(len(sizes))]
 
     @staticmethod
+    def _check_room(database: sqlite3.Connection, owner: str | None, wanted: int, most: int) -> None:
+        (count,) = database.execute(
+            "SELECT count(*) FROM subscriptions WHERE state = ? AND owner IS ?", (ACTIVE, owner)
+        ).fetchone()
+        if count + wanted > most:
+            raise TooManyError(
+                f"{owner or 'nobody in particular'} has {count:,} of {most:,} subscriptions; cancel one first"
+            )
+
+    @staticmethod
     def _insert(database: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
         try:
-            database.executemany(f"INSERT INTO subscriptions VALUES ({', '.join('?' * 13)}, NULL)", rows)
+            database.executemany(f"INSERT INTO subscriptions VALUES ({', '.join('?' * 13)}, NULL, ?)", rows)
         except sqlite3.IntegrityError:  # two of the new ones have one name: it was free for each of them
             names = [row[1] for row in rows]
             twice = next(name for name in names if names.count(name) > 1)
@@ -229,10 +243,15 @@ class Catalog:
         return out
 
     def subscriptions(
-        self, stream: str | None = None, family: str | None = None, state: str | None = ACTIVE
+        self,
+        stream: str | None = None,
+        family: str | None = None,
+        state: str | None = ACTIVE,
+        name: str | None = None,
+        owner: str | None = None,
     ) -> list[Entry]:
         """In the order of their numbers; `state` None for all of them."""
-        wanted = {"stream": stream, "family": family, "state": state}
+        wanted = {"stream": stream, "family": family, "state": state, "name": name, "owner": owner}
         given = {column: value for column, value in wanted.items() if value is not None}
         where = " AND ".join(f"{column} = ?" for column in given) or "1"
         rows = self._database.read(

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.common import Target, moment_of, opened
+from anabranch.cli.common import moment_of
+from anabranch.cli.place import Where, place
 
 
 def cancel(
-    target: Target,
+    target: Where,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The subscription.", show_default=False)],
     at: Annotated[
         str | None,
@@ -21,11 +22,7 @@ def cancel(
 
     Example: anabranch cancel out vela --at 5000
     """
-    from anabranch.catalog.job import stored_time
-
     end = moment_of(at, "--at")
-    _, catalog = opened(target)
-    with catalog:
-        entry = catalog.subscription(name)
-        catalog.cancel(name, stored_time(catalog.stream(entry.stream), end, "--at"))
+    with place(target) as job:
+        job.cancel(name, end)
     typer.echo(f"{name} is cancelled" + ("" if at is None else f" at {at}"))

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -47,26 +47,10 @@ def explain(
 
     Example: anabranch explain job.toml --format mermaid
     """
-    from anabranch.cli.costs import costs_of
-    from anabranch.cli.costs import summary as saved
-    from anabranch.cli.sharing import groups_of, summary
-
-    streams, declared, asked = _asked(target)
-    groups = groups_of(asked, streams)
-    statistics, basis = _statistics(streams, declared)
-    costs = costs_of(groups, streams, statistics)
-    said = [*summary(groups), *saved(costs), *basis]
+    groups, costs, said = _computed(target)
     match form:
         case Form.JSON:
-            facts = {
-                "summary": said,
-                "groups": _facts(groups, costs),
-                "subscriptions": [
-                    {"name": name, "cpu_alone_us": alone, "cpu_shared_us": costs.shared[name]}
-                    for name, alone in costs.alone.items()
-                ],
-            }
-            typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+            typer.echo(json.dumps(_plan(groups, costs, said), indent=2, ensure_ascii=False))
         case Form.MERMAID:
             typer.echo(_mermaid(groups, costs))
         case Form.TABLE:
@@ -86,6 +70,34 @@ def explain(
             _print_subscriptions(costs)
             for line in said:
                 typer.echo(line)
+
+
+def plan_of(target: Path) -> dict[str, Any]:
+    """What --format json prints; the service shows the same."""
+    return _plan(*_computed(target))
+
+
+def _computed(target: Path) -> tuple[list[Group], Costs, list[str]]:
+    from anabranch.cli.costs import costs_of
+    from anabranch.cli.costs import summary as saved
+    from anabranch.cli.sharing import groups_of, summary
+
+    streams, declared, asked = _asked(target)
+    groups = groups_of(asked, streams)
+    statistics, basis = _statistics(streams, declared)
+    costs = costs_of(groups, streams, statistics)
+    return groups, costs, [*summary(groups), *saved(costs), *basis]
+
+
+def _plan(groups: Sequence[Group], costs: Costs, said: list[str]) -> dict[str, Any]:
+    return {
+        "summary": said,
+        "groups": _facts(groups, costs),
+        "subscriptions": [
+            {"name": name, "cpu_alone_us": alone, "cpu_shared_us": costs.shared[name]}
+            for name, alone in costs.alone.items()
+        ],
+    }
 
 
 def _print_subscriptions(costs: Costs) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from anabranch.catalog.entries import ACTIVE, Entry
-from anabranch.cli.common import Target, opened, print_table
+from anabranch.cli.common import print_table
+from anabranch.cli.place import Where, place
 
 
 class Form(StrEnum):
@@ -18,7 +18,7 @@ class Form(StrEnum):
 
 
 def list_subscriptions(
-    target: Target,
+    target: Where,
     every: Annotated[bool, typer.Option("--all", help="Also those that were cancelled.")] = False,
     form: Annotated[Form, typer.Option("--format", help="How to show them.")] = Form.TABLE,
 ) -> None:
@@ -26,34 +26,24 @@ def list_subscriptions(
 
     Example: anabranch list out --all --format json
     """
-    _, catalog = opened(target)
-    with catalog:
-        entries = catalog.subscriptions(state=None if every else ACTIVE)
+    with place(target) as job:
+        found = job.subscriptions(every)
     if form is Form.JSON:
-        for entry in entries:
-            typer.echo(json.dumps(_facts(entry), ensure_ascii=False))
+        for facts in found:
+            typer.echo(json.dumps(facts, ensure_ascii=False))
         return
     rows = [
         (
-            e.number,
-            e.name,
-            e.stream,
-            e.kind,
-            e.state,
-            _said(e.activate),
-            _said(e.cancel),
-            " ".join(e.query.split()),
+            *(facts[key] for key in ("number", "name", "stream", "kind", "state")),
+            _said(facts["activate"]),
+            _said(facts["cancel"]),
+            " ".join(facts["query"].split()),
         )
-        for e in entries
+        for facts in found
     ]
     print_table(
         ("number", "name", "stream", "kind", "state", "activate", "cancel", "query"), rows, right=("number",)
     )
-
-
-def _facts(entry: Entry) -> dict[str, Any]:
-    names = ("number", "name", "label", "stream", "family", "kind", "state", "activate", "cancel")
-    return {key: getattr(entry, key) for key in (*names, "origin", "created", "cancelled", "query")}
 
 
 def _said(time: Any) -> str:

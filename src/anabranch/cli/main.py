@@ -20,10 +20,13 @@ from anabranch.cli.cancel import cancel
 from anabranch.cli.demo import demo
 from anabranch.cli.explain import explain
 from anabranch.cli.list import list_subscriptions
+from anabranch.cli.place import Addressed
 from anabranch.cli.results import results
 from anabranch.cli.run import run
+from anabranch.cli.serve import serve
 from anabranch.cli.simulate import app as simulate
 from anabranch.cli.subscribe import subscribe
+from anabranch.cli.token import app as token
 from anabranch.cli.translate import translate
 from anabranch.model.errors import AnabranchError
 
@@ -76,14 +79,16 @@ def _into_a_pipe(command: Callable[..., None]) -> Callable[..., None]:
 
 
 app.command("run")(run)
-app.command("results")(_into_a_pipe(results))
-app.command("subscribe")(subscribe)
-app.command("cancel")(cancel)
-app.command("list")(_into_a_pipe(list_subscriptions))
+app.command("serve")(serve)
+app.command("results", cls=Addressed)(_into_a_pipe(results))
+app.command("subscribe", cls=Addressed)(subscribe)
+app.command("cancel", cls=Addressed)(cancel)
+app.command("list", cls=Addressed)(_into_a_pipe(list_subscriptions))
 app.command("explain")(_into_a_pipe(explain))
 app.command("translate")(translate)
 app.command("demo")(demo)
 app.add_typer(simulate, name="simulate")
+app.add_typer(token, name="token")
 
 
 def main(arguments: list[str] | None = None) -> None:

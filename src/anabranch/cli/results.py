@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from anabranch.catalog.entries import Entry, part_name
-from anabranch.catalog.layout import Layout
+from anabranch.catalog.entries import part_name
 from anabranch.catalog.reading import suggestion
-from anabranch.catalog.sqlite import Catalog
-from anabranch.cli.common import Target, opened, print_table
+from anabranch.cli.common import print_table
+from anabranch.cli.place import Found, Place, Where, place
 from anabranch.model.errors import JobError
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Form(StrEnum):
 
 
 def results(
-    target: Target,
+    target: Where,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -64,15 +63,20 @@ def results(
     """
     if form is Form.PARQUET and output is None:
         raise JobError("--format parquet needs a file: add --output results.parquet")
-    layout, catalog = opened(target)
-    with catalog:
-        if dead_letters:
-            found, construction = [_dead(layout, catalog, name)], None
-        elif name is not None:
-            found, construction = _found(layout, catalog, name)
-        else:
-            _list(layout, catalog)
+    with place(target) as job:
+        if name is None and not dead_letters:
+            _list(job)
             return
+        _print(job, name, form, output, dead_letters, limit)
+
+
+def _print(
+    job: Place, name: str | None, form: Form, output: Path | None, dead_letters: bool, limit: int | None
+) -> None:
+    if dead_letters:
+        found, construction = [_dead(job, name)], None
+    else:
+        found, construction = _found(job, str(name))
     if form is Form.XML and construction is not None:
         texts = _constructed(found, construction)
     elif len(found) > 1:
@@ -89,25 +93,22 @@ def results(
     _write_text(output, texts, limit)
 
 
-Found = tuple["pa.Schema", Iterator["pa.Table"]]
-
 Texts = list[tuple["Encoder", Iterator["pa.Table"]]]
 
 
-def _found(layout: Layout, catalog: Catalog, name: str) -> tuple[list[Found], Construction | None]:
+def _found(job: Place, name: str) -> tuple[list[Found], Construction | None]:
     """A subscription's results, also when it was cancelled, and what is made of them. Where a query has
     several loops over streams, the results of each.
     """
     from anabranch.language.wxquery.recognise import is_wxquery
 
-    entry = catalog.subscription(name)
-    parts = [_part(layout, catalog, each) for each in (entry, *catalog.parts(entry))]
-    if not is_wxquery(entry.query):
+    query, parts = job.asked(name)
+    if not is_wxquery(query):
         return parts, None
     from anabranch.cli.combine import combined
     from anabranch.language.bind import compile_query
 
-    construction = compile_query(entry.query, catalog.streams()).construction
+    construction = compile_query(query, job.streams()).construction
     assert construction is not None
     if len(parts) != sum(len(loop.prefixes) for loop in construction.loops):
         return parts, None  # it is itself a part of a query
@@ -115,55 +116,32 @@ def _found(layout: Layout, catalog: Catalog, name: str) -> tuple[list[Found], Co
     return [combined([next(rest) for _ in loop.prefixes], loop) for loop in construction.loops], construction
 
 
-def _part(layout: Layout, catalog: Catalog, entry: Entry) -> Found:
-    from anabranch.catalog.deliveries import Deliveries
-    from anabranch.families.registry import family as family_of
-    from anabranch.families.results import rows_of
-
-    family = family_of(entry.family)
-    table_name, shown = family.shown(catalog.stream(entry.stream), entry.spec)
-    table = family.table(table_name)
-    tables = Deliveries(layout).results(entry.stream, entry.family, table, entry.label, shown)
-    return rows_of([], table, entry.label, shown).schema, tables
-
-
-def _dead(layout: Layout, catalog: Catalog, name: str | None) -> Found:
+def _dead(job: Place, name: str | None) -> Found:
     """The dead letters of all streams, or of the one that is named."""
     import pyarrow as pa
 
-    from anabranch.catalog.deliveries import Deliveries
     from anabranch.zones.dead import SCHEMA
 
-    streams = list(catalog.streams())
+    streams = list(job.streams())
     if name is not None and name not in streams:
         raise JobError(f"unknown stream {name!r}{suggestion(name, streams)}")
     schema = pa.schema([pa.field("stream", pa.string()), *SCHEMA])
 
     def tables() -> Iterator[pa.Table]:
         for stream in streams if name is None else [name]:
-            for table in Deliveries(layout).dead_letters(stream):
+            for table in job.dead_letters(stream):
                 column = pa.repeat(pa.scalar(stream, pa.string()), table.num_rows)
                 yield pa.table([column, table.column("reason"), table.column("content")], schema=schema)
 
     return schema, tables()
 
 
-def _list(layout: Layout, catalog: Catalog) -> None:
+def _list(job: Place) -> None:
     """All subscriptions and how many results each has."""
-    from anabranch.catalog.deliveries import Deliveries
-    from anabranch.families.registry import family as family_of
-
-    streams, deliveries = catalog.streams(), Deliveries(layout)
-    counts: dict[tuple[str, str, str], dict[str, int]] = {}
-    rows = []
-    for entry in catalog.subscriptions(state=None):
-        table, _ = family_of(entry.family).shown(streams[entry.stream], entry.spec)
-        place = (entry.stream, entry.family, table)
-        if place not in counts:
-            counts[place] = deliveries.counts(*place)
-        rows.append(
-            (entry.label, entry.stream, entry.kind, entry.state, f"{counts[place].get(entry.label, 0):,}")
-        )
+    rows = [
+        (*(facts[key] for key in ("label", "stream", "kind", "state")), f"{facts['results']:,}")
+        for facts in job.subscriptions(every=True, counts=True)
+    ]
     print_table(("name", "stream", "kind", "state", "results"), rows, right=("results",))
 
 

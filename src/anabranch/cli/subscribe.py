@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.common import Target, moment_of, opened
+from anabranch.cli.common import moment_of
+from anabranch.cli.place import Where, place
 
 
 def subscribe(
-    target: Target,
+    target: Where,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="What the subscription is to be called.", show_default=False)
     ],
@@ -30,17 +31,8 @@ def subscribe(
 
     Example: anabranch subscribe out vela "SELECT ra, dec FROM photons WHERE en > 1.3"
     """
-    from anabranch.catalog.activation import settled
-    from anabranch.catalog.deliveries import Deliveries
-    from anabranch.catalog.job import check_name
-    from anabranch.catalog.sync import bound
-    from anabranch.model.subscription import Subscription
-
-    check_name(name)
     begin = moment_of(activate, "--activate")
     text = sys.stdin.read() if query == "-" else query
-    layout, catalog = opened(target)
-    with catalog:
-        new = settled(bound(Subscription(name, text, begin), catalog.streams()), catalog, Deliveries(layout))
-        (number,) = catalog.subscribe_many([new])
-    typer.echo(f"{name} is subscription {number}: {new.kind} on {new.stream}")
+    with place(target) as job:
+        new = job.subscribe(name, text, begin)
+    typer.echo(f"{name} is subscription {new['number']}: {new['kind']} on {new['stream']}")

@@ -45,6 +45,10 @@ class QueryError(JobError):
         return f"{self.message}{where}\n  {line}\n  {' ' * (place - start)}{'^' * width}"
 
 
+class TooManyError(JobError):
+    """It would be right, but there is no room for it under a limit."""
+
+
 class FormatError(AnabranchError):
     """Bytes that are not ours, or that another version wrote and this one cannot read."""
 

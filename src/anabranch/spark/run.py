@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 
 import pyspark
@@ -23,7 +25,17 @@ LOOK_S = 0.5
 PATIENCE_S = 60.0
 
 
-def run_job(job: Job, once: bool = False, seconds: float | None = None, quiet: bool = False) -> None:
+#: What goes on beside a job, from when its streams and queries are known until it stops.
+Beside = Callable[[Engine], AbstractContextManager[None]]
+
+
+def run_job(
+    job: Job,
+    once: bool = False,
+    seconds: float | None = None,
+    quiet: bool = False,
+    beside: Beside = lambda engine: nullcontext(),
+) -> None:
     """Runs a job until its streams end (`once`), for some seconds, or until it is stopped."""
     _check(job, once)
     settings = _kafka(job) | dict(job.engine.spark)
@@ -38,10 +50,11 @@ def run_job(job: Job, once: bool = False, seconds: float | None = None, quiet: b
                 engine.declare(declaration)
             sync_job(engine.catalog, job, engine.streams)
             progress.subscriptions = lambda: engine.catalog.count()
-            if once:
-                engine.run_once()
-            else:
-                _run_on(engine, seconds, progress)
+            with beside(engine):
+                if once:
+                    engine.run_once()
+                else:
+                    _run_on(engine, seconds, progress)
     progress.summary(engine)
 
 

@@ -1,0 +1,106 @@
+"""One envelope for everything that goes wrong.
+
+In: errors of ours, of the framework and of nobody's doing. Out: a status and
+
+    {"error": {"code": "query", "message": "unknown column 'enn' in stream photons; did you mean 'en'?",
+               "text": "... with the line of the query and a mark below", "place": {"offset": 7, ...}}}
+
+Never: a traceback, or anything else of the inside of the service.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from anabranch.model.errors import AnabranchError, JobError, QueryError, TooManyError
+
+log = logging.getLogger("anabranch.service")
+
+
+class Refused(JobError):
+    """A request that is not done, with the status that says why."""
+
+    def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.headers = status, code, headers
+
+
+def unknown(message: str) -> Refused:
+    return Refused(404, "unknown", message)
+
+
+#: Codes of the framework's own refusals.
+CODES = {400: "request", 401: "token", 403: "role", 404: "unknown", 405: "method", 413: "size", 429: "limit"}
+
+
+def answer(error: Exception) -> JSONResponse:
+    """The envelope of an error."""
+    match error:
+        case Refused():
+            return envelope(error.status, error.code, str(error), headers=error.headers)
+        case QueryError():
+            return envelope(422, "query", error.message, str(error), _place(error))
+        case TooManyError():
+            return envelope(429, "limit", str(error))
+        case JobError():
+            return envelope(400, "request", str(error))
+        case RequestValidationError():
+            return envelope(422, "request", "; ".join(map(_said, error.errors())))
+        case HTTPException():
+            code = CODES.get(error.status_code, "request")
+            return envelope(error.status_code, code, str(error.detail), headers=dict(error.headers or {}))
+        case AnabranchError():
+            log.error("%s", error)
+            return envelope(503, "failed", str(error))
+        case _:
+            log.error("unexpected %s", type(error).__name__, exc_info=error)
+            return envelope(
+                500, "failed", f"unexpected {type(error).__name__}; the log of the service has more"
+            )
+
+
+def envelope(
+    status: int,
+    code: str,
+    message: str,
+    text: str | None = None,
+    place: dict[str, int] | None = None,
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
+    body = {"error": {"code": code, "message": message, "text": text or message, "place": place}}
+    return JSONResponse(body, status, headers)
+
+
+def handle(app: FastAPI) -> None:
+    """Makes every error of the application one of these answers."""
+
+    async def handler(request: Request, error: Exception) -> JSONResponse:
+        return answer(error)
+
+    for kind in (AnabranchError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, handler)
+
+
+def _place(error: QueryError) -> dict[str, int] | None:
+    """Where in the query; lines and columns from 1."""
+    if error.place is None:
+        return None
+    before = error.text[: error.place]
+    column = error.place - (before.rfind("\n") + 1) + 1
+    return {
+        "offset": error.place,
+        "length": error.length,
+        "line": before.count("\n") + 1,
+        "column": column,
+    }
+
+
+def _said(wrong: dict[str, Any]) -> str:
+    """`body.query: Field required`"""
+    return f"{'.'.join(map(str, wrong.get('loc', ())))}: {wrong.get('msg', 'wrong')}"

@@ -1,0 +1,152 @@
+"""What goes over the wire, with examples; OpenAPI is made from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from anabranch.catalog.entries import Entry
+from anabranch.catalog.job import MAX_NAME
+from anabranch.model.stream import Stream
+
+#: A query's text; the language itself takes less, and says so with more words.
+MAX_QUERY = 128 << 10
+
+Moment = Annotated[
+    int | float | str,
+    Field(description="In the units of the stream's time; or a date and time where that is a timestamp."),
+]
+
+
+class Asked(BaseModel):
+    """A query to be registered."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"name": "vela", "query": "SELECT ra, dec FROM photons WHERE en > 1.3"}]
+        },
+    )
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+    query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY)]
+    activate: Annotated[Moment | None, Field(description="See only the items after this time.")] = None
+
+
+class SubscriptionFacts(BaseModel):
+    """A subscription. `label` is what its results are delivered under."""
+
+    number: int
+    name: str
+    label: str
+    stream: str
+    family: str
+    kind: str
+    state: str
+    activate: int | float | None
+    cancel: int | float | None
+    origin: str
+    created: str
+    cancelled: str | None
+    owner: str | None
+    query: str
+    results: Annotated[int | None, Field(description="Rows delivered, where `counts` asked for it.")] = None
+    parts: Annotated[
+        list[str], Field(description="Labels of the other parts of a query over several streams.")
+    ]
+
+    @staticmethod
+    def of(entry: Entry, parts: list[str]) -> SubscriptionFacts:
+        names = [name for name in SubscriptionFacts.model_fields if name not in ("parts", "results")]
+        return SubscriptionFacts(parts=parts, **{name: getattr(entry, name) for name in names})
+
+
+class SubscriptionPage(BaseModel):
+    subscriptions: list[SubscriptionFacts]
+    next: Annotated[int | None, Field(description="Give this as `after` for the next page.")]
+
+
+class ColumnFacts(BaseModel):
+    name: str
+    type: str
+
+
+class StreamFacts(BaseModel):
+    """A stream, what it declares in stored units, and its books."""
+
+    name: str
+    columns: list[ColumnFacts]
+    settings: dict[str, Any]
+    books: dict[str, Any]
+
+    @staticmethod
+    def of(stream: Stream, settings: dict[str, Any], books: dict[str, Any]) -> StreamFacts:
+        columns = [ColumnFacts(name=column.name, type=column.type.value) for column in stream.columns]
+        return StreamFacts(name=stream.name, columns=columns, settings=settings, books=books)
+
+
+class ResultPage(BaseModel):
+    """Rows in order. There is more while `more` is true; `next` goes on where this page ends, also later."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"rows": [{"ra": 128.8, "dec": -45.2}], "next": "12:1", "more": False}]
+        }
+    )
+
+    rows: list[dict[str, Any]]
+    next: str
+    more: bool
+
+
+class DeadLetter(BaseModel):
+    reason: str
+    content: str
+
+
+class DeadPage(BaseModel):
+    rows: list[DeadLetter]
+    next: str
+    more: bool
+
+
+class Place(BaseModel):
+    offset: int
+    length: int
+    line: int
+    column: int
+
+
+class ErrorFacts(BaseModel):
+    """`text` is what the command line shows, `place` where in the query it is."""
+
+    code: str
+    message: str
+    text: str
+    place: Place | None
+
+
+class ErrorEnvelope(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "error": {
+                        "code": "query",
+                        "message": "unknown column 'enn' in stream photons; did you mean 'en'?",
+                        "text": "unknown column 'enn' in stream photons; did you mean 'en'?\n"
+                        "  SELECT enn FROM photons\n         ^^^",
+                        "place": {"offset": 7, "length": 3, "line": 1, "column": 8},
+                    }
+                }
+            ]
+        }
+    )
+
+    error: ErrorFacts
+
+
+class Health(BaseModel):
+    status: str
+    batches: Annotated[dict[str, int], Field(description="The last batch of every stream.family.")]

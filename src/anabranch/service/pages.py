@@ -1,0 +1,137 @@
+"""Deliveries by page: where a reader stands, and what comes next.
+
+In: manifests and the files they name. Out: rows in order, each with the place behind it. Never: Spark, or a
+row twice: a place names a batch and a row in it, and a batch that exists does not change.
+
+    batch 0: a b c     batch 1: nothing     batch 2: d e
+    from 0:0, three rows at most:  a b c, then 1:0
+    from 0:2:                      c d e, then 3:0, which is where the next batch will begin
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.catalog.deliveries import Deliveries, Manifest
+from anabranch.catalog.entries import Entry
+from anabranch.families.registry import family as family_of
+from anabranch.families.results import rows_of
+from anabranch.model.stream import Stream
+from anabranch.service.errors import Refused
+from anabranch.zones.dead import SCHEMA
+
+#: So many batches are looked at for one page; a subscription that is seldom answered takes several pages.
+MOST_BATCHES = 1_000
+
+_CURSOR = re.compile(r"([0-9]{1,12}):([0-9]{1,12})")
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """The next row to read."""
+
+    batch: int = 0
+    row: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.batch}:{self.row}"
+
+    @staticmethod
+    def read(text: str | None) -> Cursor:
+        if not text:
+            return Cursor()
+        found = _CURSOR.fullmatch(text)
+        if found is None:
+            raise Refused(
+                400,
+                "request",
+                f"{text[:40]!r} is no place in results; give the `next` of a page or an event's id",
+            )
+        return Cursor(int(found[1]), int(found[2]))
+
+
+@dataclass(frozen=True)
+class Page:
+    """`pieces`: tables of one batch each, with the place of their first row."""
+
+    schema: pa.Schema
+    pieces: tuple[tuple[Cursor, pa.Table], ...]
+    next: Cursor
+    more: bool
+
+    @property
+    def table(self) -> pa.Table:
+        return pa.concat_tables([self.schema.empty_table(), *(table for _, table in self.pieces)])
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """One reader's rows, batch by batch."""
+
+    schema: pa.Schema
+    latest: Callable[[], int]
+    rows: Callable[[int], pa.Table]
+    ended: Callable[[], bool]
+
+    def page(self, cursor: Cursor, limit: int) -> Page:
+        pieces: list[tuple[Cursor, pa.Table]] = []
+        latest = self.latest()
+        stop = min(latest + 1, cursor.batch + MOST_BATCHES)
+        while cursor.batch < stop and limit:
+            whole = self.rows(cursor.batch)
+            piece = whole.slice(cursor.row, limit)
+            if piece.num_rows:
+                pieces.append((cursor, piece))
+            limit -= piece.num_rows
+            end = cursor.row + piece.num_rows
+            done = end >= whole.num_rows
+            cursor = Cursor(cursor.batch + 1) if done else Cursor(cursor.batch, end)
+        return Page(self.schema, tuple(pieces), cursor, cursor.batch <= latest)
+
+
+def results(deliveries: Deliveries, entry: Entry, stream: Stream) -> Shelf:
+    """A subscription's results."""
+    family = family_of(entry.family)
+    name, shown = family.shown(stream, entry.spec)
+    table = family.table(name)
+    empty = rows_of([], table, entry.label, shown)
+
+    def rows(batch: int) -> pa.Table:
+        manifest = deliveries.manifest(entry.stream, entry.family, batch)
+        return empty if manifest is None else deliveries.rows(manifest, table, entry.label, shown)
+
+    return Shelf(empty.schema, *_followed(deliveries, entry.stream, entry.family, rows))
+
+
+def dead_letters(deliveries: Deliveries, stream: str, family: str | None) -> Shelf:
+    """What of a stream was late or rejected. Every family reads the stream on its own and finds the same; so
+    that places stay where they are, one is followed.
+    """
+    if family is None:
+        return Shelf(SCHEMA, lambda: -1, lambda batch: SCHEMA.empty_table(), lambda: False)
+
+    def rows(batch: int) -> pa.Table:
+        manifest = deliveries.manifest(stream, family, batch)
+        return pa.concat_tables([SCHEMA.empty_table(), *_dead(deliveries, manifest)])
+
+    return Shelf(SCHEMA, *_followed(deliveries, stream, family, rows))
+
+
+def _dead(deliveries: Deliveries, manifest: Manifest | None) -> Iterator[pa.Table]:
+    for file in manifest.dead if manifest else ():
+        yield pq.read_table(deliveries.layout.root / file).select(SCHEMA.names).cast(SCHEMA)
+
+
+def _followed(
+    deliveries: Deliveries, stream: str, family: str, rows: Callable[[int], pa.Table]
+) -> tuple[Callable[[], int], Callable[[int], pa.Table], Callable[[], bool]]:
+    def ended() -> bool:
+        manifest = deliveries.manifest(stream, family, deliveries.latest(stream, family))
+        return manifest is not None and bool(manifest.books.get("ended"))
+
+    return (lambda: deliveries.latest(stream, family)), rows, ended

@@ -1,0 +1,249 @@
+"""The paths of the service.
+
+In: requests of callers that the gate let through. Out: what the desk answers. Names of subscriptions may hold
+any letter, slashes too: they stand last in a path.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Annotated, Any
+
+import pyarrow as pa
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from anabranch.catalog.entries import ACTIVE
+from anabranch.service.desk import Desk, moment_of
+from anabranch.service.errors import Refused
+from anabranch.service.events import events
+from anabranch.service.gate import Changes, Gate, Known, SeesAll
+from anabranch.service.metrics import Metrics
+from anabranch.service.models import (
+    Asked,
+    DeadPage,
+    ErrorEnvelope,
+    Health,
+    ResultPage,
+    StreamFacts,
+    SubscriptionFacts,
+    SubscriptionPage,
+)
+from anabranch.service.pages import Cursor, Page
+from anabranch.zones.jsonlines import json_row
+
+ARROW = "application/vnd.apache.arrow.stream"
+#: Where a page of Arrow goes on, as JSON says in its body.
+NEXT, MORE = "Anabranch-Next", "Anabranch-More"
+
+MAX_ROWS = 10_000
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorEnvelope, "description": text}
+    for status, text in {
+        400: "The request says something that cannot be done.",
+        401: "A token is needed.",
+        403: "The token's role does not reach.",
+        404: "There is no such thing, or it is somebody else's.",
+        409: "The name is taken, or the subscription has ended.",
+        413: "The request is too large.",
+        422: "The query is refused, with its place; or a value has the wrong form.",
+        429: "A limit of the owner.",
+    }.items()
+}
+
+api = APIRouter(prefix="/api", responses=REFUSALS)
+about = APIRouter()
+
+Name = Annotated[str, Path(description="The subscription.", examples=["vela"])]
+After = Annotated[
+    str | None, Query(description="A page's `next`, or an event's id.", examples=["12:3"], max_length=40)
+]
+Rows = Annotated[int, Query(ge=1, le=MAX_ROWS, description="At most so many rows.")]
+
+
+def _desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+# --- streams ---
+
+
+@api.get("/streams", tags=["streams"])
+def list_streams(request: Request, caller: Known) -> list[StreamFacts]:
+    """All streams: columns, settings in stored units, books."""
+    desk = _desk(request)
+    return [desk.stream_facts(stream) for stream in desk.catalog.streams().values()]
+
+
+@api.get("/streams/{name}", tags=["streams"])
+def show_stream(
+    request: Request, caller: Known, name: Annotated[str, Path(examples=["photons"])]
+) -> StreamFacts:
+    desk = _desk(request)
+    return desk.stream_facts(desk.stream(name))
+
+
+@api.get("/dead-letters/{stream}", tags=["streams"], responses={200: {"content": {ARROW: {}}}})
+def dead_letters(
+    request: Request,
+    caller: Known,
+    stream: Annotated[str, Path(examples=["photons"])],
+    after: After = None,
+    limit: Rows = 100,
+    accept: Annotated[str | None, Header()] = None,
+) -> DeadPage:
+    """What was late or rejected, and why."""
+    page = _desk(request).dead_letters(stream).page(Cursor.read(after), limit)
+    return _answered(page, accept)  # type: ignore[return-value]
+
+
+# --- subscriptions ---
+
+
+@api.get("/subscriptions", tags=["subscriptions"])
+def list_subscriptions(
+    request: Request,
+    caller: Known,
+    every: Annotated[bool, Query(alias="all", description="Also those that were cancelled.")] = False,
+    counts: Annotated[bool, Query(description="Say how many results each has.")] = False,
+    after: Annotated[int, Query(ge=0, le=2**62, description="A page's `next`.")] = 0,
+    limit: Rows = 1_000,
+) -> SubscriptionPage:
+    """The caller's subscriptions, by number; viewers and admins see everybody's."""
+    desk = _desk(request)
+    found = [e for e in desk.subscriptions(caller, None if every else ACTIVE) if e.number > after]
+    shown = [desk.facts(entry) for entry in found[:limit]]
+    if counts:
+        made: Metrics = request.app.state.metrics
+        for facts, count in zip(shown, made.counts(found[:limit]), strict=True):
+            facts.results = count
+    return SubscriptionPage(subscriptions=shown, next=shown[-1].number if len(found) > limit else None)
+
+
+@api.post("/subscriptions", tags=["subscriptions"], status_code=201)
+def register(request: Request, caller: Changes, asked: Asked) -> SubscriptionFacts:
+    """Registers a query. A stream that runs takes it up with its next batches."""
+    desk = _desk(request)
+    begin = moment_of(asked.activate, "activate")
+    return desk.facts(desk.subscribe(caller, asked.name, asked.query, begin))
+
+
+@api.get("/subscriptions/{name:path}", tags=["subscriptions"])
+def show(request: Request, caller: Known, name: Name) -> SubscriptionFacts:
+    desk = _desk(request)
+    return desk.facts(desk.subscription(caller, name))
+
+
+@api.delete("/subscriptions/{name:path}", tags=["subscriptions"])
+def cancel(
+    request: Request,
+    caller: Changes,
+    name: Name,
+    at: Annotated[str | None, Query(description="Let it see the items up to this time.")] = None,
+) -> SubscriptionFacts:
+    """Ends a subscription: now, or at a time of the stream. Its results stay."""
+    desk = _desk(request)
+    return desk.facts(desk.cancel(caller, name, moment_of(at, "at")))
+
+
+# --- results ---
+
+
+@api.get("/results/{name:path}", tags=["results"], responses={200: {"content": {ARROW: {}}}})
+def results(
+    request: Request,
+    caller: Known,
+    name: Name,
+    after: After = None,
+    limit: Rows = 100,
+    accept: Annotated[str | None, Header()] = None,
+) -> ResultPage:
+    """A page of results in order, as JSON or, where `Accept` says so, as an Arrow stream."""
+    page = _desk(request).results(caller, name).page(Cursor.read(after), limit)
+    return _answered(page, accept)  # type: ignore[return-value]
+
+
+@api.get(
+    "/events/{name:path}",
+    tags=["results"],
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"example": 'id: 12:1\ndata: {"ra": 128.8}\n\n'}}}},
+)
+def live(
+    request: Request,
+    caller: Known,
+    name: Name,
+    after: After = None,
+    last_event_id: Annotated[str | None, Header(description="The last event that was seen.")] = None,
+) -> StreamingResponse:
+    """Results live, an event a row, from the beginning or from behind the last event seen. `event: end` comes
+    when the stream has ended.
+    """
+    gate: Gate = request.app.state.gate
+    shelf = _desk(request).results(caller, name)
+    cursor = Cursor.read(last_event_id or after)
+    gate.check_listeners(caller)
+
+    def welcome() -> bool:
+        try:
+            return gate.recognised(request) == caller
+        except Refused:
+            return False
+
+    async def body() -> Any:
+        with gate.listening(caller):
+            async for event in events(shelf, cursor, welcome):
+                yield event
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(body(), media_type="text/event-stream", headers=headers)
+
+
+def _answered(page: Page, accept: str | None) -> Response | dict[str, Any]:
+    if ARROW not in (accept or ""):
+        rows = [json_row(row) for row in page.table.to_pylist()]
+        return {"rows": rows, "next": str(page.next), "more": page.more}
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, page.schema) as writer:
+        writer.write_table(page.table)
+    headers = {NEXT: str(page.next), MORE: "true" if page.more else "false"}
+    return Response(out.getvalue(), media_type=ARROW, headers=headers)
+
+
+# --- plan, metrics, health ---
+
+
+@api.get("/plan", tags=["plan"])
+def plan(request: Request, caller: SeesAll) -> dict[str, Any]:
+    """Who shares what with whom, and what it costs alone and shared for 1,000 items."""
+    desk = _desk(request)
+    with desk.planning:
+        return desk.plan()
+
+
+@about.get(
+    "/metrics",
+    tags=["about"],
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, **{s: REFUSALS[s] for s in (401, 403, 429)}},
+)
+def metrics(request: Request, caller: SeesAll) -> Response:
+    """For Prometheus."""
+    made: Metrics = request.app.state.metrics
+    gate: Gate = request.app.state.gate
+    text = made.text(sum(gate.listeners.values()))
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@about.get("/health", tags=["about"])
+def health(request: Request) -> Health:
+    """Whether the service answers and can read its catalog; needs no token."""
+    desk = _desk(request)
+    batches = {
+        f"{name}.{family}": desk.deliveries.latest(name, family)
+        for name in desk.catalog.streams()
+        for family in desk.layout.families(name)
+    }
+    return Health(status="ok", batches=batches)

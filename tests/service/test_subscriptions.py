@@ -1,0 +1,162 @@
+"""Streams and subscriptions over HTTP: what the command line does on a catalog, with the same errors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from anabranch.catalog.layout import Layout
+from anabranch.catalog.sqlite import Catalog
+from anabranch.cli.explain import plan_of
+from anabranch.model.control import Activate, Cancel
+from tests.cli.conftest import Command, anabranch  # noqa: F401
+from tests.cli.sinks import VELA, make_sink
+
+
+def test_streams(http: httpx.Client) -> None:
+    (stream,) = http.get("/api/streams").json()
+    assert stream["name"] == "photons"
+    assert stream["columns"][0] == {"name": "det_time", "type": "float"}
+    assert (stream["books"]["rows_in"], stream["books"]["processed"]) == (6, 3)
+    assert http.get("/api/streams/photons").json() == stream
+    refused = http.get("/api/streams/photon")
+    assert refused.status_code == 404
+    assert "unknown stream 'photon'; did you mean 'photons'?" in refused.json()["error"]["message"]
+
+
+def test_register_show_list_cancel(http: httpx.Client, layout: Layout) -> None:
+    asked = {"name": "a/b? c", "query": "SELECT ra FROM photons WHERE en > 5", "activate": 2.5}
+    made = http.post("/api/subscriptions", json=asked)
+    assert made.status_code == 201
+    facts = made.json()
+    assert (facts["number"], facts["kind"], facts["state"], facts["activate"]) == (3, "select", "active", 2.5)
+    assert http.get("/api/subscriptions/a%2Fb%3F%20c").json() == facts
+    listed = http.get("/api/subscriptions").json()
+    assert [each["name"] for each in listed["subscriptions"]] == ["vela", "all", "a/b? c"]
+    first = http.get("/api/subscriptions", params={"limit": 2}).json()
+    assert [each["name"] for each in first["subscriptions"]] == ["vela", "all"]
+    rest = http.get("/api/subscriptions", params={"limit": 2, "after": first["next"]}).json()
+    assert ([each["name"] for each in rest["subscriptions"]], rest["next"]) == (["a/b? c"], None)
+    ended = http.delete("/api/subscriptions/a%2Fb%3F%20c", params={"at": "7"}).json()
+    assert (ended["state"], ended["cancel"]) == ("cancelled", 7)
+    assert len(http.get("/api/subscriptions").json()["subscriptions"]) == 2
+    assert len(http.get("/api/subscriptions", params={"all": True}).json()["subscriptions"]) == 3
+    with Catalog(layout.catalog) as catalog:
+        log = catalog.log("photons", "filters", 0, catalog.version("photons", "filters"))
+    assert log[-2:] == [Activate(3, "a/b? c", log[-2].spec, 2.5), Cancel(3, 7)]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "status", "code"),
+    [
+        ("x", "SELECT enn FROM photons", 422, "query"),
+        ("x", "SELECT ra FROM photon", 422, "query"),
+        ("x", "SELECT ra\nFROM photons\nWHERE en < 1 AND en > 2", 422, "query"),
+        ("x", "<a>{ for $p in stream('photons') return $p }</a>", 422, "query"),
+        ("x", "SELECT", 422, "query"),
+        ("vela", "SELECT ra FROM photons", 409, "taken"),
+        (" x", "SELECT ra FROM photons", 400, "request"),
+    ],
+)
+def test_refusals_are_those_of_the_command_line(
+    http: httpx.Client,
+    tmp_path: Path,
+    anabranch: Command,  # noqa: F811
+    name: str,
+    query: str,
+    status: int,
+    code: str,
+) -> None:
+    refused = http.post("/api/subscriptions", json={"name": name, "query": query})
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (status, code)
+    beside = make_sink(tmp_path / "beside").root
+    assert anabranch("subscribe", beside, name, query).err == f"anabranch: {error['text']}\n"
+    if "^" in error["text"]:  # the place is where the mark is
+        line, mark = error["text"].splitlines()[-2:]
+        place = error["place"]
+        assert query.splitlines()[place["line"] - 1] == line[2:]
+        assert mark.index("^") - 2 == place["column"] - 1
+        assert (
+            place["offset"] == len("".join(query.splitlines(True)[: place["line"] - 1])) + place["column"] - 1
+        )
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"name": "x"}, "body.query"),
+        ({"name": "x", "query": "SELECT ra FROM photons", "more": 1}, "body.more"),
+        ({"name": "x" * 201, "query": "SELECT ra FROM photons"}, "body.name"),
+        ({"name": 1, "query": "SELECT ra FROM photons"}, "body.name"),
+        ({"name": "x", "query": "SELECT ra FROM photons", "activate": "soon"}, "activate soon is not a time"),
+        ({"name": "x", "query": "SELECT ra FROM photons", "activate": "2026-01-01"}, "is a date, but"),
+    ],
+)
+def test_wrong_requests(http: httpx.Client, body: dict[str, object], said: str) -> None:
+    refused = http.post("/api/subscriptions", json=body)
+    assert refused.status_code in (400, 422)
+    assert said in refused.json()["error"]["message"]
+
+
+def test_one_envelope_for_everything(http: httpx.Client) -> None:
+    for answer, status, code in (
+        (http.get("/nothing"), 404, "unknown"),
+        (http.put("/api/streams"), 405, "method"),
+        (
+            http.post("/api/subscriptions", content=b"{", headers={"content-type": "application/json"}),
+            422,
+            "request",
+        ),
+        (http.delete("/api/subscriptions/vla"), 404, "unknown"),
+        (http.post("/api/subscriptions", content=b"x" * (300 << 10)), 413, "size"),
+        (http.get("/api/results/vela", params={"after": "x"}), 400, "request"),
+        (http.get("/api/results/vela", params={"limit": 0}), 422, "request"),
+    ):
+        assert answer.status_code == status
+        assert set(answer.json()) == {"error"}
+        assert answer.json()["error"]["code"] == code
+        assert set(answer.json()["error"]) == {"code", "message", "text", "place"}
+
+
+def test_a_body_without_a_length_is_cut_off(http: httpx.Client) -> None:
+    refused = http.post("/api/subscriptions", content=(b"x" * 1024 for _ in range(300)))
+    assert refused.status_code == 413
+
+
+def test_cancel_twice(http: httpx.Client) -> None:
+    assert http.delete("/api/subscriptions/vela").status_code == 200
+    refused = http.delete("/api/subscriptions/vela")
+    assert refused.status_code == 409
+    assert "cancelled already" in refused.json()["error"]["message"]
+
+
+def test_a_name_again(http: httpx.Client) -> None:
+    """The newest has the name; the one before keeps its results under its label."""
+    http.delete("/api/subscriptions/vela")
+    made = http.post("/api/subscriptions", json={"name": "vela", "query": VELA}).json()
+    assert made["label"] == "vela#3"
+    assert http.get("/api/results/vela").json()["rows"] == []
+    assert http.get("/api/subscriptions/vela%233").json() == made
+
+
+def test_plan_is_what_explain_computes(http: httpx.Client, layout: Layout) -> None:
+    plan = http.get("/api/plan").json()
+    assert plan == plan_of(layout.root)
+    assert {group["shared"] for group in plan["groups"]} == {"every item", "en > 1.3"}
+
+
+def test_health(http: httpx.Client) -> None:
+    assert http.get("/health").json() == {"status": "ok", "batches": {"photons.filters": 1}}
+
+
+def test_the_document_names_every_path_and_metric(http: httpx.Client) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    paths = http.get("/openapi.json").json()["paths"]
+    known = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert set(re.findall(r"`((?:GET|POST|DELETE) /\S+)`", text)) == known
+    metrics = set(re.findall(r"^# TYPE (\S+)", http.get("/metrics").text, re.M))
+    assert set(re.findall(r"`(anabranch_\w+)`", text)) == metrics

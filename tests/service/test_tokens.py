@@ -1,0 +1,165 @@
+"""Who may do what, and how much of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+
+import httpx
+import pytest
+
+from anabranch.catalog.layout import Layout
+from anabranch.catalog.tokens import Role, Tokens
+from anabranch.model.errors import JobError
+from anabranch.service import events
+from anabranch.service.desk import Desk, Limits
+from anabranch.service.gate import is_loopback
+from anabranch.service.server import serving
+
+Headers = dict[str, dict[str, str]]
+ASK = {"name": "mine", "query": "SELECT ra FROM photons"}
+
+
+def test_the_text_of_a_token_is_not_kept(layout: Layout) -> None:
+    tokens = Tokens(layout.catalog)
+    text = tokens.create("ann", Role.USER)
+    secret = text.split("_", 2)[2]
+    with sqlite3.connect(layout.catalog) as database:
+        kept = "".join(map(str, database.execute("SELECT * FROM tokens").fetchall()))
+    assert secret not in kept
+    known = tokens.known(text)
+    assert known is not None
+    assert (known.owner, known.role) == ("ann", Role.USER)
+    for other in (text + "x", text[:-1], text.upper(), "", "_", "ana__", text.replace(secret, "")):
+        assert tokens.known(other) is None
+    tokens.revoke(known.id)
+    assert tokens.known(text) is None
+    with pytest.raises(JobError, match="revoked already"):
+        tokens.revoke(known.id)
+
+
+def test_with_a_token_in_the_catalog_every_request_needs_one(http: httpx.Client, tokens: Headers) -> None:
+    for headers in ({}, {"Authorization": "Bearer ana_1_2"}, {"Authorization": "Basic x"}):
+        for path in ("/api/streams", "/api/results/vela", "/api/events/vela", "/api/plan", "/metrics"):
+            refused = http.get(path, headers=headers)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (401, "token")
+        assert http.post("/api/subscriptions", json=ASK, headers=headers).status_code == 401
+    assert http.get("/health").status_code == 200
+    assert http.get("/api/streams", headers=tokens["ann"]).status_code == 200
+
+
+def test_an_owner_sees_and_cancels_only_its_own(http: httpx.Client, tokens: Headers) -> None:
+    ann, bob, eve, root = (tokens[name] for name in ("ann", "bob", "eve", "root"))
+    assert http.post("/api/subscriptions", json=ASK, headers=ann).json()["owner"] == "ann"
+
+    def names(headers: dict[str, str]) -> list[str]:
+        return [s["name"] for s in http.get("/api/subscriptions", headers=headers).json()["subscriptions"]]
+
+    assert (names(ann), names(bob)) == (["mine"], [])
+    assert names(eve) == names(root) == ["vela", "all", "mine"]
+    for path in ("/api/subscriptions/mine", "/api/results/mine", "/api/events/mine", "/api/results/vela"):
+        refused = http.get(path, headers=bob)
+        assert refused.status_code == 404
+        assert "did you mean" not in refused.json()["error"]["message"]  # others' names are theirs
+    assert http.delete("/api/subscriptions/mine", headers=bob).status_code == 404
+    assert http.delete("/api/subscriptions/mine", headers=eve).status_code == 403
+    taken = http.post("/api/subscriptions", json=ASK, headers=bob)
+    assert taken.json()["error"]["message"] == "the name 'mine' is taken; choose another name"
+    assert http.get("/api/subscriptions/mine", headers=ann).json()["state"] == "active"
+    assert http.delete("/api/subscriptions/mine", headers=ann).json()["state"] == "cancelled"
+    assert http.post("/api/subscriptions", json=ASK, headers=bob).status_code == 201
+    shown = http.get("/api/subscriptions/mine", headers=ann).json()
+    assert (shown["owner"], shown["state"]) == ("ann", "cancelled")  # the name is bob's now, this one is hers
+    assert http.delete("/api/subscriptions/mine", headers=ann).status_code == 409
+    assert http.get("/api/subscriptions/mine", headers=bob).json()["state"] == "active"
+    assert http.delete("/api/subscriptions/mine", headers=root).json()["owner"] == "bob"
+
+
+def test_roles(http: httpx.Client, tokens: Headers) -> None:
+    for path in ("/api/plan", "/metrics"):
+        assert [http.get(path, headers=tokens[n]).status_code for n in ("ann", "eve", "root")] == [
+            403,
+            200,
+            200,
+        ]
+    refused = http.post("/api/subscriptions", json=ASK, headers=tokens["eve"])
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "role")
+
+
+def test_a_revoked_token_is_refused_at_once(http: httpx.Client, layout: Layout, tokens: Headers) -> None:
+    assert http.get("/api/streams", headers=tokens["ann"]).status_code == 200
+    kept = Tokens(layout.catalog)
+    for token in kept.all():
+        kept.revoke(token.id)
+    assert http.get("/api/streams", headers=tokens["ann"]).status_code == 401
+    assert http.get("/api/streams").status_code == 401  # no token left is not no token needed
+
+
+def test_a_listener_whose_token_is_revoked_is_let_go(
+    http: httpx.Client, layout: Layout, tokens: Headers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "ALIVE_S", 0.1)
+    kept = Tokens(layout.catalog)
+    with http.stream("GET", "/api/events/all", headers=tokens["eve"]) as answer:
+        lines = answer.iter_lines()
+        assert any(line == ": alive" for line in lines)
+        kept.revoke(next(token.id for token in kept.all() if token.owner == "eve"))
+        assert set(lines) <= {"", ": alive"}  # and then it ends
+    kept.close()
+
+
+def test_subscriptions_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> None:
+    desk.limits = Limits(subscriptions=2, requests_a_second=1000)
+
+    def ask(name: str, who: str) -> int:
+        return http.post("/api/subscriptions", json=ASK | {"name": name}, headers=tokens[who]).status_code
+
+    assert [ask(name, "ann") for name in "abc"] == [201, 201, 429]
+    assert ask("d", "bob") == 201
+    http.delete("/api/subscriptions/a", headers=tokens["ann"])
+    assert ask("c", "ann") == 201
+
+
+def test_requests_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> None:
+    desk.limits = Limits(requests_a_second=2)
+    found = [http.get("/api/streams", headers=tokens["ann"]) for _ in range(8)]
+    refused = [answer for answer in found if answer.status_code == 429]
+    assert 2 <= len(refused) <= 4  # a burst of four, and what time gave meanwhile
+    assert int(refused[0].headers["retry-after"]) >= 1
+    assert http.get("/api/streams", headers=tokens["bob"]).status_code == 200
+    time.sleep(0.6)
+    assert http.get("/api/streams", headers=tokens["ann"]).status_code == 200
+
+
+def test_listeners_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> None:
+    desk.limits = Limits(listeners=1)
+    root = tokens["root"]
+    with http.stream("GET", "/api/events/all", headers=root) as answer:
+        lines = answer.iter_lines()  # a reader that is forgotten closes its connection
+        next(lines)
+        assert http.get("/api/events/all", headers=root).status_code == 429
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        with http.stream("GET", "/api/events/all", headers=root) as answer:
+            if answer.status_code == 200:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the place of a listener that left is not free again")
+
+
+def test_without_tokens_only_this_machine(http: httpx.Client, desk: Desk) -> None:
+    refused = http.get("/api/streams", headers={"Host": "rebound.example"})
+    assert refused.status_code == 403
+    with (
+        pytest.raises(JobError, match=r"there are no tokens yet: make one first"),
+        serving(desk, "0.0.0.0", 0),
+    ):
+        pass
+    assert all(is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"))
+    assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.org", ""))
+
+
+def test_a_taken_port_is_said(layout: Layout, address: str) -> None:
+    port = int(address.rsplit(":", 1)[1])
+    with pytest.raises(JobError, match="try another --port"), serving(Desk(layout, dict), "127.0.0.1", port):
+        pass
