@@ -34,7 +34,7 @@ $(READY): requirements.txt requirements-dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(BIN)/python -m pip check
 	@echo "compiling the kernels, once: about a minute"
-	@$(BIN)/python -c 'from anabranch.kernels.warm import warm; warm()'
+	@$(BIN)/python -m anabranch.kernels.warm
 	@touch $@
 
 java: ## make sure that Java 17 or newer is there

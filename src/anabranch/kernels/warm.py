@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 
 from anabranch.kernels.clusters_warm import warm_clusters
 from anabranch.kernels.filters_warm import warm_filters
@@ -17,3 +18,12 @@ WARM_UPS: list[Callable[[], None]] = [warm_clusters, warm_filters, warm_moving, 
 def warm() -> None:
     for warm_up in WARM_UPS:
         warm_up()
+
+
+def _call(warm_up: Callable[[], None]) -> None:
+    warm_up()
+
+
+if __name__ == "__main__":  # at set-up: compiles all of them to disk, on all cores
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(_call, WARM_UPS))
