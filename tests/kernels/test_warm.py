@@ -38,7 +38,7 @@ def met_cold(name: str) -> dict[str, list[Any]]:
     before = signatures()
 
     @settings(
-        max_examples=25,
+        max_examples=12,
         deadline=None,
         derandomize=True,
         database=None,

@@ -19,7 +19,7 @@ from tests.oracles.stream_order import stream_order
 CUSTOMERS = {customer.name: customer for customer in customers()}
 
 relaxed = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

@@ -1,7 +1,10 @@
-"""The four laws on Spark, for a few drawn cases of every customer; the local runner does the many."""
+"""The four laws on Spark, for a drawn case of every customer (ANABRANCH_LAWS_ON_SPARK: more of them); the
+local runner does the many.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize("name", CUSTOMERS)
 @settings(
-    max_examples=2,
+    max_examples=int(os.environ.get("ANABRANCH_LAWS_ON_SPARK", "1")),
     deadline=None,
     derandomize=True,
     database=None,

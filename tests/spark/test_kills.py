@@ -27,7 +27,7 @@ from anabranch.families.registry import family
 pytestmark = pytest.mark.spark
 
 KILLS = int(os.environ.get("ANABRANCH_KILLS", "3"))
-FILES = max(24, KILLS * 8)
+FILES = max(18, KILLS * 6)
 ROWS = 400  # a file
 SEED = int(os.environ.get("ANABRANCH_SEED", "11"))
 
@@ -160,5 +160,3 @@ def test_kills_change_nothing(items: tuple[Path, pa.Table]) -> None:
     assert _start(undisturbed).wait(300) == 0, undisturbed.with_suffix(".log").read_text()
     for name in ("all", "timed"):
         assert _results(folder / "undisturbed", name) == _results(sink, name)
-    assert _start(undisturbed).wait(300) == 0  # ended already: nothing to do, nothing changed
-    assert _results(folder / "undisturbed", "all") == rows

@@ -83,9 +83,9 @@ def _aggregate(rng: np.random.Generator, items: pd.DataFrame, stream: str) -> As
     condition, kept = _condition(rng, items, stream)
     function, column = rng.choice(list(FUNCTIONS)), rng.choice(STREAMS[stream][1])
     by_rows = bool(rng.random() < 0.5)
-    size = int(rng.integers(2, 400) if by_rows else rng.integers(10**6, 10**9))
+    size = int(rng.integers(50, 2000) if by_rows else rng.integers(10**8, 10**10))
     step = max(1, int(size * rng.uniform(0.3, 1.7)))
-    most = int(rng.integers(1, 200))
+    most = int(rng.integers(1, 2000))
     text = (
         f"SELECT {function}({column}) AS v FROM {stream} WHERE {condition} "
         f"WINDOW {'ROWS' if by_rows else 'RANGE'} {size} STEP {step} HAVING items <= {most}"
