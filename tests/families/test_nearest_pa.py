@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +12,7 @@ from anabranch.families.nearest.criterion import candidate_limit, candidate_limi
 from anabranch.families.registry import family
 from anabranch.local.runner import LocalRunner
 from anabranch.simulate.dzalaps.workload import Workload, uniform
+from bench.nearest import skyband
 
 Reports = set[tuple[str, int]]
 
@@ -33,23 +33,6 @@ def ran(
     state = runner.states[2, 0]
     held = sum(len((state.get(key) or {})["number"]) for key in state.keys(candidates.PREFIX))
     return reports, held / len(work.queries)
-
-
-def skyband(work: Workload, query: int, k: int, window: int) -> int:
-    """How many of the window's items fewer than k younger and closer ones dominate."""
-    recent = work.items[-window:]
-    far = np.sqrt(((recent - work.queries[query]) ** 2).sum(axis=1))
-    youngest: list[int] = []  # of the closer ones, the k youngest
-    count = 0
-    for item in np.argsort(far, kind="stable").tolist():
-        if len(youngest) < k:
-            heapq.heappush(youngest, item)
-        elif item > youngest[0]:
-            heapq.heapreplace(youngest, item)
-        else:
-            continue
-        count += 1
-    return count
 
 
 def walked(rank: int, k: int) -> Fraction:
@@ -116,7 +99,10 @@ def test_candidates_in_memory(k: int) -> None:
     """Behind the answer: RA within 1.3 of the true k-skyband, PA below a fifth of it."""
     window = 20_000
     work = uniform(50_000, 20, seed=1)
-    true = sum(skyband(work, query, k, window) for query in range(20)) / 20 - k
+    true = (
+        sum(skyband(work, query, k, len(work.items) - window, len(work.items)) for query in range(20)) / 20
+        - k
+    )
     _, held = ran(work, k, window, "RA")
     assert true <= held - k <= 1.3 * true
     _, held = ran(work, k, window, "PA", 1e-3)

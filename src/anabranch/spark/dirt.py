@@ -22,6 +22,9 @@ from pyspark.sql import types as T
 #: So many rows are looked at, and this part of the values must be of one type.
 SAMPLE, MOST = 100_000, 0.9
 
+#: The column into which Spark puts the text of a row that it cannot read.
+CORRUPT_RECORD = "_corrupt_record"
+
 Path = tuple[str, ...]
 
 
@@ -78,7 +81,7 @@ def _texts(schema: T.StructType, above: Path = ()) -> Iterator[Path]:
     for field in schema.fields:
         if isinstance(field.dataType, T.StructType):
             yield from _texts(field.dataType, (*above, field.name))
-        elif isinstance(field.dataType, T.StringType) and (above or field.name != "_corrupt_record"):
+        elif isinstance(field.dataType, T.StringType) and (above or field.name != CORRUPT_RECORD):
             yield (*above, field.name)
 
 

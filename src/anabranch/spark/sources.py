@@ -27,14 +27,13 @@ from anabranch.model.errors import JobError
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.stream import Stream
 from anabranch.spark import generator
-from anabranch.spark.dirt import cleaned
+from anabranch.spark.dirt import CORRUPT_RECORD, cleaned
 from anabranch.spark.route import CORRUPT
 from anabranch.zones.order import SOURCE_ORDER
 
 FILES = ("parquet", "json", "csv", "xml")
-#: Formats whose rows can be malformed; Spark puts the text of such a row into a column of this name.
+#: Formats whose rows can be malformed.
 TEXTS = ("json", "csv", "xml")
-_CORRUPT_RECORD = "_corrupt_record"
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def fields(schema: T.StructType, path: tuple[str, ...] = ()) -> Iterator[Field]:
         if isinstance(field.dataType, T.StructType):
             yield from fields(field.dataType, names)
             continue
-        if names == (_CORRUPT_RECORD,):
+        if names == (CORRUPT_RECORD,):
             continue
         kind = column_type(field.dataType)
         if kind is not None:
@@ -119,7 +118,7 @@ def _options(source: Source) -> dict[str, str]:
     options = {key: _text(value) for key, value in source.options.items() if key not in ours}
     if source.format in TEXTS:
         options.setdefault("mode", "PERMISSIVE")
-        options["columnNameOfCorruptRecord"] = _CORRUPT_RECORD
+        options["columnNameOfCorruptRecord"] = CORRUPT_RECORD
     if source.format == "csv":
         options.setdefault("header", "true")
         options.setdefault("escape", '"')  # a quote in quotes is doubled (RFC 4180)
@@ -218,8 +217,8 @@ def _raw(spark: SparkSession, source: Source, schema: T.StructType) -> tuple[Dat
         spark.dataSource.register(generator.GeneratorSource)
         frame = spark.readStream.format(generator.FORMAT).options(**_options(source)).load()
         return frame, [F.col(generator.COUNT).alias(SOURCE_ORDER)]
-    if source.format in TEXTS and _CORRUPT_RECORD not in schema.names:
-        schema = T.StructType([*schema.fields, T.StructField(_CORRUPT_RECORD, T.StringType())])
+    if source.format in TEXTS and CORRUPT_RECORD not in schema.names:
+        schema = T.StructType([*schema.fields, T.StructField(CORRUPT_RECORD, T.StringType())])
     reader = spark.readStream.format(source.format).schema(schema).options(**_options(source))
     frame = reader.load(pattern(source.path or ""))
     places = [
@@ -228,7 +227,7 @@ def _raw(spark: SparkSession, source: Source, schema: T.StructType) -> tuple[Dat
         F.col("_metadata.file_block_start").alias("#block"),
     ]
     if source.format in TEXTS:
-        places.append(F.col(_CORRUPT_RECORD).alias(CORRUPT))
+        places.append(F.col(CORRUPT_RECORD).alias(CORRUPT))
     return frame, places
 
 
@@ -238,14 +237,14 @@ def _kafka(spark: SparkSession, source: Source, schema: T.StructType) -> tuple[D
     options["subscribe"] = str(source.options["topic"])
     options.setdefault("startingOffsets", "earliest")
     raw = spark.readStream.format("kafka").options(**options).load()
-    inner = T.StructType([*schema.fields, T.StructField(_CORRUPT_RECORD, T.StringType())])
+    inner = T.StructType([*schema.fields, T.StructField(CORRUPT_RECORD, T.StringType())])
     text = F.col("value").cast("string")
-    parsed = F.from_json(text, inner, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT_RECORD})
+    parsed = F.from_json(text, inner, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD})
     frame = raw.select(
         F.col("partition").alias("#partition"),
         F.unix_millis(F.col("timestamp")).alias(SOURCE_ORDER),
         text.alias("#text"),
         parsed.alias("#row"),
     ).select("#partition", SOURCE_ORDER, "#text", "#row.*")
-    unread = F.coalesce(F.col(_CORRUPT_RECORD), F.when(F.col("#text").isNull(), F.lit("")))
+    unread = F.coalesce(F.col(CORRUPT_RECORD), F.when(F.col("#text").isNull(), F.lit("")))
     return frame, [F.col("`#partition`"), F.col(f"`{SOURCE_ORDER}`"), unread.alias(CORRUPT)]

@@ -21,7 +21,7 @@ from anabranch.language.bind import Bound, compile_query
 from anabranch.language.unparse import unparse
 from anabranch.model.errors import QueryError
 from tests.language.streams import STREAMS
-from tests.language.test_fuzz import check_error
+from tests.language.test_fuzz import check_error, mutated
 from tests.language.wxquery.paper import QUERIES
 
 EXAMPLES = int(os.environ.get("ANABRANCH_FUZZ", "1000"))
@@ -80,36 +80,13 @@ def missing(part: Bound) -> Found:
     return schema, iter([pa.table([pa.nulls(2, kind) for kind in schema.types], schema=schema)])
 
 
-def mutated(text: str, random_: random.Random) -> str:
-    words = text.split()
-    for _ in range(random_.randint(1, 3)):
-        at = random_.randrange(len(words))
-        match random_.randrange(6):
-            case 0:
-                del words[at]
-            case 1:
-                words.insert(at, random_.choice(PIECES))
-            case 2:
-                words[at] = random_.choice(PIECES)
-            case 3:
-                other = random_.randrange(len(words))
-                words[at], words[other] = words[other], words[at]
-            case 4:
-                letter = random_.randrange(len(words[at]) + 1)
-                words[at] = words[at][:letter] + random_.choice(PIECES) + words[at][letter:]
-            case _:
-                words[at] = words[at][: random_.randrange(len(words[at]) + 1)]
-        words = words or [""]
-    return " ".join(words)
-
-
 def test_the_seeds_compile() -> None:
     assert all(check(seed) for seed in SEEDS)
 
 
 def test_mutations() -> None:
     random_ = random.Random(20260101)
-    compiled = sum(check(mutated(random_.choice(SEEDS), random_)) for _ in range(EXAMPLES))
+    compiled = sum(check(mutated(random_.choice(SEEDS).split(), PIECES, random_)) for _ in range(EXAMPLES))
     assert EXAMPLES // 50 < compiled < EXAMPLES * 9 // 10
 
 
