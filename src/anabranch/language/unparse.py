@@ -7,7 +7,9 @@ query can be bound to. Never: shorthands; BETWEEN, IN and the DETECT spelling co
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from decimal import Decimal
+from typing import ClassVar
 
 from anabranch.families.clusters.spec import Clusters, Emit
 from anabranch.families.filters.spec import Aggregate, Select
@@ -113,11 +115,15 @@ def length_text(length: int | float, window: Window, stream: Stream) -> str:
     return seconds_text(int(length)) if in_seconds else number_text(length)
 
 
-class _Terms:
-    """Conditions over names of which some are timestamps; `written` are those not written as they are."""
+class Terms(ABC):
+    """Conditions over names of which some are timestamps, in the words of a language."""
 
-    def __init__(self, stamps: set[str], written: dict[str, str]) -> None:
-        self.stamps, self.written = stamps, written
+    #: its words for AND and OR, and what stands for one of nothing
+    words: ClassVar[tuple[str, str]]
+    empty: ClassVar[tuple[str, str]] = ("", "")
+
+    def __init__(self, stamps: set[str]) -> None:
+        self.stamps = stamps
 
     def text(self, term: Term) -> str:
         match term:
@@ -126,15 +132,43 @@ class _Terms:
             case Difference(column=column, op=op, other=other, offset=offset):
                 return f"{self.name(column)} {op.value} {self.name(other)}{self.offset(column, offset)}"
             case And(terms=terms):
-                return (
-                    " AND ".join(f"({self.text(t)})" if isinstance(t, Or) else self.text(t) for t in terms)
-                    or "TRUE"
-                )
+                parts = (f"({self.text(t)})" if isinstance(t, Or) else self.text(t) for t in terms)
+                return f" {self.words[0]} ".join(parts) or self.empty[0]
             case Or(terms=terms):
-                return " OR ".join(map(self.text, terms)) or "FALSE"
+                return f" {self.words[1]} ".join(map(self.text, terms)) or self.empty[1]
             case Not(term=inner):
-                text = self.text(inner)
-                return f"NOT ({text})" if isinstance(inner, And | Or) else f"NOT {text}"
+                return self.negated(inner)
+
+    def offset(self, column: str, offset: int | float) -> str:
+        if not offset:
+            return ""
+        size = abs(offset)
+        number = seconds_text(int(size)) if column in self.stamps else number_text(size)
+        return f" {'-' if offset < 0 else '+'} {number}"
+
+    @abstractmethod
+    def name(self, column: str) -> str: ...
+
+    @abstractmethod
+    def constant(self, column: str, value: int | float | str | bool) -> str: ...
+
+    @abstractmethod
+    def negated(self, inner: Term) -> str: ...
+
+
+class _Terms(Terms):
+    """In SQL; `written` are the names that are not written as they are."""
+
+    words = ("AND", "OR")
+    empty = ("TRUE", "FALSE")
+
+    def __init__(self, stamps: set[str], written: dict[str, str]) -> None:
+        super().__init__(stamps)
+        self.written = written
+
+    def negated(self, inner: Term) -> str:
+        text = self.text(inner)
+        return f"NOT ({text})" if isinstance(inner, And | Or) else f"NOT {text}"
 
     def name(self, column: str) -> str:
         return self.written.get(column) or _name(column)
@@ -145,13 +179,6 @@ class _Terms:
         if isinstance(value, str):
             return _string(value)
         return _timestamp(int(value)) if column in self.stamps else number_text(value)
-
-    def offset(self, column: str, offset: int | float) -> str:
-        if not offset:
-            return ""
-        size = abs(offset)
-        number = seconds_text(int(size)) if column in self.stamps else number_text(size)
-        return f" {'-' if offset < 0 else '+'} {number}"
 
 
 def _timestamp(stamp_us: int) -> str:

@@ -13,12 +13,12 @@ from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.language.bind import Spec
 from anabranch.language.numbers import time_text
 from anabranch.language.scopes import default_name
-from anabranch.language.unparse import gives_timestamp, length_text, number_text, seconds_text
+from anabranch.language.unparse import Terms, gives_timestamp, length_text, number_text
 from anabranch.language.wxquery.parts import plain_variable
 from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
-from anabranch.predicates.terms import TRUE, And, Constant, Difference, Or, Term
+from anabranch.predicates.terms import TRUE, Term
 
 _NAME = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")
 _TAG = re.compile(r"[^\W\d][\w.-]*")
@@ -129,28 +129,19 @@ def _string(value: str) -> str:
     return '"' + value.replace("&", "&amp;").replace('"', '""') + '"'
 
 
-class _Terms:
+class _Terms(Terms):
     """Conditions on items; `before` stands before every path."""
 
+    words = ("and", "or")
+
     def __init__(self, stream: Stream, before: str) -> None:
+        super().__init__({column.name for column in stream.columns if column.type is ColumnType.TIMESTAMP})
         self.before = before
-        self.stamps = {column.name for column in stream.columns if column.type is ColumnType.TIMESTAMP}
 
     def name(self, column: str) -> str:
         return f"{self.before}{_path(column)}"
 
-    def text(self, term: Term) -> str:
-        match term:
-            case Constant(column=column, op=op, value=value):
-                return f"{self.name(column)} {op.value} {self.constant(column, value)}"
-            case Difference(column=column, op=op, other=other, offset=offset):
-                return f"{self.name(column)} {op.value} {self.name(other)}{self.offset(column, offset)}"
-            case And(terms=terms):
-                return " and ".join(
-                    f"({self.text(part)})" if isinstance(part, Or) else self.text(part) for part in terms
-                )
-            case Or(terms=terms):
-                return " or ".join(map(self.text, terms))
+    def negated(self, inner: Term) -> str:
         raise _cannot("it has no NOT; write the comparison the other way round")
 
     def constant(self, column: str, value: int | float | str | bool) -> str:
@@ -164,13 +155,6 @@ class _Terms:
         if moment is None:
             raise _cannot("a time beyond the years 1 to 9999 cannot be written")
         return _string(moment)
-
-    def offset(self, column: str, offset: int | float) -> str:
-        if not offset:
-            return ""
-        size = abs(offset)
-        number = seconds_text(int(size)) if column in self.stamps else number_text(size)
-        return f" {'-' if offset < 0 else '+'} {number}"
 
 
 class _Results(_Terms):
