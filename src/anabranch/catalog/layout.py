@@ -8,6 +8,7 @@
         checkpoints/<stream>.<family>/   Spark's
         manifests/<stream>.<family>/     one a batch: which files count
         back/<stream>.<family>/          back packets for the next batch
+        parcels/<stream>.<family>/       large packets of the batch that runs
         lock                             held by the job that runs
 
 A sink without a path (kafka) has the same below `<job>.anabranch`, beside the job's file.
@@ -52,6 +53,9 @@ class Layout:
 
     def back(self, stream: str, family: str) -> Path:
         return self.hidden / "back" / f"{stream}.{family}"
+
+    def parcels(self, stream: str, family: str) -> Path:
+        return self.hidden / "parcels" / f"{stream}.{family}"
 
     def results(self, stream: str, table: str) -> Path:
         return self.root / "results" / stream / table

@@ -43,26 +43,32 @@ def warm() -> None:
 class Settler:
     """Takes what survived a slow collection out of the sight of the next ones (gc.freeze).
 
-    A frozen object still dies with its last reference; only a cycle that became garbage stays. So once twice
-    as much is frozen as the last time that all was looked at, the next collection looks at all of it again.
+    A frozen object still dies with its last reference; only a cycle that became garbage stays. So once what
+    was frozen since takes as long to walk through as all of it took the last time, the next collection walks
+    through all of it again. Time is the measure because counting what is frozen takes as long.
     """
 
     SLOW_S = 0.01
 
     def __init__(self) -> None:
-        self.began = 0.0
-        self.settled = 0
+        self.began = self.whole_s = self.since_s = 0.0
+        self.thawed = False
 
     def __call__(self, phase: str, info: dict[str, Any]) -> None:
         if phase == "start":
             self.began = time.perf_counter()
-        elif info["generation"] == 2 and time.perf_counter() - self.began > self.SLOW_S:
-            whole = gc.get_freeze_count() == 0
-            gc.freeze()
-            if whole:
-                self.settled = gc.get_freeze_count()
-            elif gc.get_freeze_count() > 2 * self.settled:
-                gc.unfreeze()
+            return
+        took = time.perf_counter() - self.began
+        if info["generation"] < 2 or took < self.SLOW_S:
+            return
+        if self.thawed:
+            self.whole_s, self.since_s, self.thawed = took, 0.0, False
+        else:
+            self.since_s += took
+        gc.freeze()
+        if self.since_s > self.whole_s:
+            gc.unfreeze()
+            self.thawed = True
 
 
 if __name__ == "__main__":

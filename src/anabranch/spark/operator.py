@@ -26,10 +26,12 @@ class StageOperator(StatefulProcessor):
     each (its token).
     """
 
-    def __init__(self, query: str, place: int, stage: Stage, partitions: int) -> None:
+    def __init__(
+        self, query: str, place: int, stage: Stage, partitions: int, parcels: str | None = None
+    ) -> None:
         from pyspark.cloudpickle import dumps
 
-        self.query, self.place, self.partitions = query, place, partitions
+        self.query, self.place, self.partitions, self.parcels = query, place, partitions, parcels
         self.packed: bytes = dumps(stage)  # type: ignore[no-untyped-call]
         self.runner: StageRunner | None = None
 
@@ -46,7 +48,13 @@ class StageOperator(StatefulProcessor):
             from anabranch.spark.stages import StageRunner
 
             self.runner = StageRunner(
-                self.query, self.place, loads(self.packed), self.partitions, self.index, self.chunks
+                self.query,
+                self.place,
+                loads(self.packed),
+                self.partitions,
+                self.parcels,
+                self.index,
+                self.chunks,
             )
         yield from self.runner.rows(rows)
 

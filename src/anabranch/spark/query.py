@@ -18,6 +18,7 @@ from anabranch.model.stream import Stream
 from anabranch.spark.control import FORMAT, ControlSource
 from anabranch.spark.deliver import Destination, deliver
 from anabranch.spark.operator import StageOperator
+from anabranch.spark.parcels import clear
 from anabranch.spark.route import router
 from anabranch.spark.rows import DDL
 from anabranch.zones.order import Order
@@ -36,12 +37,15 @@ def start(
     """Starts the query of one family on one stream; its checkpoint decides where it goes on."""
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or "2")
     chain = family.chain(stream, zones or partitions)
-    rows = source.mapInArrow(router(stream, partitions), DDL).unionAll(
+    folder = to.layout.parcels(stream.name, family.name)
+    clear(folder)
+    parcels = str(folder.absolute())
+    rows = source.mapInArrow(router(stream, partitions, parcels), DDL).unionAll(
         _control(spark, stream, family, to.layout, partitions)
     )
     query = uuid.uuid4().hex
     for place, stage in enumerate([Order(stream, chain), *chain.stages]):
-        operator = StageOperator(query, place, stage, partitions)
+        operator = StageOperator(query, place, stage, partitions, parcels)
         rows = rows.groupBy(F.col("key")).transformWithStateInPandas(operator, DDL, "Append", "None")
     writer = (
         rows.writeStream.queryName(f"{stream.name}.{family.name}.{query[:8]}")

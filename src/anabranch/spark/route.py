@@ -30,7 +30,7 @@ PLACES = ("#modified", "#path", "#block", "#partition")
 Router = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def router(stream: Stream, partitions: int) -> Router:
+def router(stream: Stream, partitions: int, parcels: str | None = None) -> Router:
     """The function for mapInArrow."""
 
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -45,7 +45,7 @@ def router(stream: Stream, partitions: int) -> Router:
                 packets.append(((ROUTE, task, count), packet))
                 count += 1
             if packets:
-                yield record_batch(columns_of(packets, partitions))
+                yield record_batch(columns_of(packets, partitions, parcels))
 
     return route
 

@@ -1,7 +1,8 @@
 """Packets as rows of a Spark DataFrame: an address, a sender and a body.
 
 `key` decides the partition: zone z goes to partition z modulo the number of partitions, which plain hashing
-of few keys would not give. The stage's operator is keyed by it.
+of few keys would not give. The stage's operator is keyed by it. What leaves the chain stays where its sender
+is, so that all partitions write results.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from anabranch.zones.packets import Packet, decode, encode
+from anabranch.spark.parcels import pack, unpack
+from anabranch.zones.packets import DELIVER, Packet
 from anabranch.zones.stage import Sender
 
 DDL = "key int, stage int, zone int, from_stage int, from_zone int, from_count int, body binary"
@@ -52,16 +54,21 @@ def murmur3(number: int, seed: int = 42) -> int:
     return h - (1 << 32) if h >= 1 << 31 else h
 
 
-def columns_of(packets: Iterable[tuple[Sender, Packet]], partitions: int) -> Columns:
-    """Packets as columns of rows. Packets that share their rows and facts share one body."""
+def columns_of(
+    packets: Iterable[tuple[Sender, Packet]], partitions: int, parcels: str | None = None
+) -> Columns:
+    """Packets as columns of rows. Packets that share their rows and facts share one body; large ones lie in
+    the folder `parcels`, if there is one.
+    """
     out: Columns = {name: [] for name in SCHEMA.names}
     bodies: dict[tuple[int, int, int], bytes] = {}
     for sender, packet in packets:
         content = (packet.kind, id(packet.rows), id(packet.facts) if packet.facts else 0)
         body = bodies.get(content)
         if body is None:
-            body = bodies[content] = encode(packet)
-        values = (zone_key(packet.zone, partitions), packet.stage, packet.zone, *sender, body)
+            body = bodies[content] = pack(packet, parcels)
+        near = sender[1] if packet.stage == DELIVER else packet.zone
+        values = (zone_key(near, partitions), packet.stage, packet.zone, *sender, body)
         for column, value in zip(out.values(), values, strict=True):
             column.append(value)
     return out
@@ -79,6 +86,6 @@ def frame(columns: Columns) -> pd.DataFrame:
 def packets_of(frame: pd.DataFrame) -> list[tuple[Sender, Packet]]:
     """The packets of rows, each with its sender."""
     return [
-        ((row.from_stage, row.from_zone, row.from_count), decode(row.body, row.stage, row.zone))
+        ((row.from_stage, row.from_zone, row.from_count), unpack(row.body, row.stage, row.zone))
         for row in frame.itertuples(index=False)
     ]

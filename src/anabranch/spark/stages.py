@@ -28,9 +28,17 @@ class StageRunner:
     """One stage of one running query; `index` and `chunks` are its state variables in Spark's store."""
 
     def __init__(
-        self, query: str, place: int, stage: Stage, partitions: int, index: Any, chunks: Any
+        self,
+        query: str,
+        place: int,
+        stage: Stage,
+        partitions: int,
+        parcels: str | None,
+        index: Any,
+        chunks: Any,
     ) -> None:
         self.query, self.place, self.stage, self.partitions = query, place, stage, partitions
+        self.parcels = parcels
         self.index, self.chunks = index, chunks
 
     def rows(self, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -52,7 +60,7 @@ class StageRunner:
         self._keep(zone, state)
         if sent:
             senders = ((self.place, zone, count) for count in range(len(sent)))
-            yield frame(columns_of(zip(senders, sent, strict=True), self.partitions))
+            yield frame(columns_of(zip(senders, sent, strict=True), self.partitions, self.parcels))
 
     def _take(self, zone: int) -> State:
         """The zone's state as the store has it; out of _HELD until the step is through, for it may fail half

@@ -7,6 +7,8 @@ Never: a Python object an item.
     | ANBP | version | kind | facts: n | facts, JSON | Arrow IPC stream |
     +------+---------+------+----------+-------------+------------------+
       4      u16       u16    u32        n             the rest
+
+Blanks behind the facts let the Arrow part begin at a multiple of 8 bytes, so that it is read in place.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from anabranch.model.errors import FormatError
 MAGIC = b"ANBP"
 VERSION = 1
 _HEADER = struct.Struct("<4sHHI")
+_ALIGNED = 8
 
 #: The stage every chain begins with, and the address of what leaves the chain.
 ORDER = 0
@@ -62,9 +65,16 @@ class Packet:
 
 def encode(packet: Packet) -> bytes:
     """The packet's content; its address travels beside it."""
-    facts = json.dumps(dict(packet.facts), separators=(",", ":")).encode() if packet.facts else b""
-    header = _HEADER.pack(MAGIC, VERSION, packet.kind, len(facts)) + facts
+    header = header_of(packet)
     return header + ipc_bytes(packet.rows) if packet.rows.num_columns else header
+
+
+def header_of(packet: Packet) -> bytes:
+    """What comes before the Arrow part."""
+    facts = json.dumps(dict(packet.facts), separators=(",", ":")).encode() if packet.facts else b""
+    if packet.rows.num_columns:
+        facts += b" " * (-(_HEADER.size + len(facts)) % _ALIGNED)
+    return _HEADER.pack(MAGIC, VERSION, packet.kind, len(facts)) + facts
 
 
 def ipc_bytes(rows: pa.RecordBatch) -> bytes:
@@ -81,7 +91,7 @@ def ipc_bytes(rows: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def decode(body: bytes, stage: int, zone: int) -> Packet:
+def decode(body: bytes | pa.Buffer, stage: int, zone: int) -> Packet:
     if len(body) < _HEADER.size:
         raise FormatError(
             f"a packet of {len(body)} bytes is too short: at least {_HEADER.size} belong to its header"
@@ -92,7 +102,8 @@ def decode(body: bytes, stage: int, zone: int) -> Packet:
     if version != VERSION:
         raise FormatError(f"a packet of format version {version}; this release reads version {VERSION}")
     start = _HEADER.size + facts_size
-    facts = json.loads(body[_HEADER.size : start]) if facts_size else {}
+    facts_text = bytes(memoryview(body)[_HEADER.size : start]).strip()
+    facts = json.loads(facts_text) if facts_text else {}
     rows = EMPTY
     if len(body) > start:
         with pa.ipc.open_stream(pa.py_buffer(body).slice(start)) as reader:
