@@ -196,7 +196,7 @@ def on_spark(report: Report, rows: int) -> None:
         ]
         figures = turns(
             {
-                "plain pipeline, rows/s": lambda: contest.ours(selections(ranges(1, 0.01))),
+                "plain pipeline, rows/s": lambda: contest.ours(selections(ranges(1, 0.01, "en"))),
                 "400 nearest queries, k 9, rows/s": lambda: contest.ours(nearest),
             },
             2,

@@ -166,9 +166,9 @@ def test_all_or_nothing(catalog: Catalog) -> None:
 
 def test_ten_thousand_at_once(catalog: Catalog) -> None:
     new = [NewSubscription(f"q{n}", "photons", "filters", "select", "SELECT", SPEC) for n in range(10_000)]
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert catalog.subscribe_many(new) == list(range(1, 10_001))
-    assert time.perf_counter() - begun < 5  # about half a second where nothing else runs
+    assert time.process_time() - begun < 5  # about half a second where nothing else runs
     assert len(log(catalog)) == 10_000
 
 

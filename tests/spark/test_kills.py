@@ -6,6 +6,7 @@ processes subscribe and cancel. `make test` kills three times, `make torture` fi
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.spark
 
 KILLS = int(os.environ.get("ANABRANCH_KILLS", "3"))
 FILES = max(18, KILLS * 6)
-ROWS = 400  # a file
+ROWS = 6000  # a file: enough for packets that wait in files
 SEED = int(os.environ.get("ANABRANCH_SEED", "11"))
 
 JOB = """
@@ -52,6 +53,10 @@ name = "timed"
 query = "SELECT t FROM photons WHERE v < 0.3"
 activate = {early}
 cancel = {late}
+
+[[subscription]]
+name = "windows"
+query = "SELECT count(*) n, sum(v) s, max(t) t FROM photons WHERE v > 0.25 WINDOW ROWS 5000 STEP 1700"
 
 [sink]
 format = "parquet"
@@ -97,6 +102,14 @@ def _results(sink: Path, name: str) -> list[dict]:
     table, shown = filters.shown(catalog.stream(entry.stream), entry.spec)
     found = Deliveries(layout).results(entry.stream, entry.family, filters.table(table), name, shown)
     return [row for part in found for row in part.to_pylist()]
+
+
+def _windows(rows: list[dict]) -> list[dict]:
+    """ROWS 5000 STEP 1700: the full ones."""
+    cut = [rows[first : first + 5000] for first in range(0, len(rows) - 4999, 1700)]
+    return [
+        {"n": len(part), "s": math.fsum(r["v"] for r in part), "t": max(r["t"] for r in part)} for part in cut
+    ]
 
 
 def _wait_for_batch(
@@ -153,10 +166,14 @@ def test_kills_change_nothing(items: tuple[Path, pa.Table]) -> None:
     matching = [r for r in rows if r["v"] > 0.8]
     assert 0 < len(now) < len(matching)
     assert now == matching[-len(now) :]  # from where it began to the end, none missing, none twice
+    windows = _windows([r for r in rows if r["v"] > 0.25])
+    found = _results(sink, "windows")
+    assert [(w["n"], w["t"]) for w in found] == [(w["n"], w["t"]) for w in windows]
+    assert [w["s"] for w in found] == pytest.approx([w["s"] for w in windows])
     books = Deliveries(Layout(sink)).books("photons")
     assert books["rows_in"] == books["processed"] == len(rows)
 
     undisturbed = _job(folder, "undisturbed", last, FILES // 4)
     assert _start(undisturbed).wait(300) == 0, undisturbed.with_suffix(".log").read_text()
-    for name in ("all", "timed"):
+    for name in ("all", "timed", "windows"):
         assert _results(folder / "undisturbed", name) == _results(sink, name)

@@ -5,6 +5,7 @@ told, not lost.
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,6 +224,22 @@ def test_generator_with_a_limit(spark: SparkSession, tmp_path: Path) -> None:
     found = engine.results("q").column("det_time").to_pylist()
     assert found == sorted(found)
     assert 500 < len(found) < 1000
+
+
+def test_rate(spark: SparkSession, tmp_path: Path) -> None:
+    with Engine(spark, tmp_path / "out") as engine:
+        engine.stream("s", "rate", rowsPerSecond=500, time="timestamp")
+        asked = engine.subscribe("q", "SELECT value FROM s WHERE value >= 100")
+        engine.start()
+        until = time.monotonic() + 60
+        while not len(asked.results()) and time.monotonic() < until:
+            engine.check()
+            time.sleep(0.2)
+        engine.stop()
+        found = engine.results("q").column("value").to_pylist()
+        books = engine.deliveries.books("s")
+    assert found == list(range(100, 100 + len(found)))
+    assert books["rows_in"] == books["processed"] == 100 + len(found)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ attempt that was never committed, is read again.
 from __future__ import annotations
 
 import json
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -19,9 +20,11 @@ from anabranch.spark.rows import columns_of, frame, packets_of
 from anabranch.zones.stage import Stage, in_order
 from anabranch.zones.state import State
 
-#: Zones' states that this worker process holds, the least recently used first: (query, place, zone) -> state.
-_HELD: OrderedDict[tuple[str, int, int], State] = OrderedDict()
+#: Zones' states that this worker process holds, the least recently used first: (query, place, zone) ->
+#: (state, when it was used).
+_HELD: OrderedDict[tuple[str, int, int], tuple[State, float]] = OrderedDict()
 HELD_BYTES = 1 << 30
+HELD_S = 600.0
 
 
 class StageRunner:
@@ -66,7 +69,7 @@ class StageRunner:
         """The zone's state as the store has it; out of _HELD until the step is through, for it may fail half
         way.
         """
-        state = _HELD.pop((self.query, self.place, zone), None) or State()
+        state, _ = _HELD.pop((self.query, self.place, zone), (State(), 0.0))
         stored = self.index.get()
         tokens: dict[str, str] = json.loads(stored[0]) if stored else {}
         for key in [key for key in state.tokens if key not in tokens]:
@@ -77,7 +80,7 @@ class StageRunner:
         return state
 
     def _keep(self, zone: int, state: State) -> None:
-        """Stores what the step changed."""
+        """Stores what the step changed, and forgets zones that are held for nothing or by too many."""
         changed, dropped = state.take_changes()
         touched = bool(dropped)
         for key in dropped:
@@ -87,6 +90,12 @@ class StageRunner:
             touched = True
         if touched:
             self.index.update((json.dumps({key: token.hex() for key, token in state.tokens.items()}),))
-        _HELD[self.query, self.place, zone] = state
-        while len(_HELD) > 1 and sum(held.nbytes for held in _HELD.values()) > HELD_BYTES:
+        now = time.monotonic()
+        _HELD[self.query, self.place, zone] = state, now
+        size = sum(held.nbytes for held, _ in _HELD.values())
+        while len(_HELD) > 1:
+            oldest, used = next(iter(_HELD.values()))
+            if size <= HELD_BYTES and now - used <= HELD_S:
+                break
             _HELD.popitem(last=False)
+            size -= oldest.nbytes
