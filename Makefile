@@ -4,7 +4,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check torture bench kafka format pins clean
+.PHONY: help setup java demo test check torture cluster bench kafka format pins clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -54,6 +54,9 @@ check: setup ## lint, formatting, types, layers
 
 torture: setup java ## kill the stream 50 times, compare what it delivered
 	ANABRANCH_KILLS=50 $(BIN)/pytest tests/spark/test_kills.py $(ARGS)
+
+cluster: setup java ## run a job on a standalone cluster of a master and two workers
+	ANABRANCH_CLUSTER=1 $(BIN)/pytest tests/spark/test_cluster.py $(ARGS)
 
 bench: setup java ## measure, JSON out
 	$(BIN)/python -m bench.pipeline $(ARGS)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-import anabranch
+from anabranch import Engine
 from anabranch.model.errors import JobError, QueryError
+from anabranch.model.job import Engine as Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +30,7 @@ def wait_until(condition, patience_s: float = 60) -> None:
 
 def test_subscriptions_come_and_go_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
     batches: list[int] = []
-    with anabranch.Engine(
+    with Engine(
         spark, tmp_path / "out", after=lambda stream, family, manifest: batches.append(manifest.batch)
     ) as engine:
         engine.stream("photons", "generator", name="photons", rate=5000, time="det_time")
@@ -54,14 +57,14 @@ def test_subscriptions_come_and_go_while_it_runs(spark: SparkSession, tmp_path: 
 
 def test_one_engine_a_sink(spark: SparkSession, tmp_path: Path) -> None:
     with (
-        anabranch.Engine(spark, tmp_path / "out"),
+        Engine(spark, tmp_path / "out"),
         pytest.raises(JobError, match="another process runs a job"),
     ):
-        anabranch.Engine(spark, tmp_path / "out")
+        Engine(spark, tmp_path / "out")
 
 
 def test_bad_queries_never_reach_the_stream(spark: SparkSession, tmp_path: Path) -> None:
-    with anabranch.Engine(spark, tmp_path / "out") as engine:
+    with Engine(spark, tmp_path / "out") as engine:
         engine.stream("photons", "generator", name="photons", time="det_time")
         for query, said in (
             ("SELECT enn FROM photons", "did you mean 'en'"),
@@ -74,7 +77,36 @@ def test_bad_queries_never_reach_the_stream(spark: SparkSession, tmp_path: Path)
 
 
 def test_another_jobs_sink_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    with anabranch.Engine(spark, tmp_path / "out") as engine:
+    with Engine(spark, tmp_path / "out") as engine:
         engine.stream("photons", "generator", name="photons", time="det_time")
-    with anabranch.Engine(spark, tmp_path / "out") as engine, pytest.raises(JobError, match="photons"):
+    with Engine(spark, tmp_path / "out") as engine, pytest.raises(JobError, match="photons"):
         engine.stream("photons", "generator", name="photons", time="en")
+
+
+def test_zones_are_those_that_a_job_began_with(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    query = "SELECT count(*) AS n, sum(v) AS s FROM items WINDOW ROWS 30 STEP 7"
+
+    def run(settings: Settings, first: int) -> list[dict[str, Any]]:
+        rows = {"t": list(range(first, first + 50)), "v": list(range(first, first + 50))}
+        pq.write_table(pa.table(rows), source / f"{first:03d}.parquet")
+        with Engine(spark, tmp_path / "out", settings=settings) as engine:
+            engine.stream("items", "parquet", path=str(source), time="t")
+            if not first:
+                engine.subscribe("q", query)
+            engine.start()
+            engine.drain()
+            return engine.results("q").to_pylist()
+
+    run(Settings(), 0)
+    with pytest.raises(JobError, match=r"zones = 5, but .* began with 2"):
+        run(Settings(zones=5), 50)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "3")  # a larger machine
+    try:
+        found = run(Settings(), 50)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", str(before))
+    expected = [(30, sum(range(first, first + 30))) for first in range(0, 71, 7)]
+    assert [(row["n"], row["s"]) for row in found] == expected

@@ -56,7 +56,7 @@ cancel = {late}
 
 [[subscription]]
 name = "windows"
-query = "SELECT count(*) n, sum(v) s, max(t) t FROM photons WHERE v > 0.25 WINDOW ROWS 5000 STEP 1700"
+query = "SELECT count(*) AS n, sum(v) AS s, max(t) AS t FROM photons WHERE v>0.25 WINDOW ROWS 5000 STEP 1700"
 
 [sink]
 format = "parquet"

@@ -44,7 +44,7 @@ from anabranch.spark import query as query_module
 from anabranch.spark import sources
 from anabranch.spark.deliver import Destination
 from anabranch.spark.failures import told
-from anabranch.spark.session import prepare_session
+from anabranch.spark.session import few_partitions, prepare_session
 
 
 @dataclass(frozen=True)
@@ -226,6 +226,25 @@ class Engine:
         schema = T.StructType.fromJson(stored)
         return schema, tuple(field.column for field in sources.fields(schema))
 
+    def _parts(self, stream: str, family: str) -> tuple[int, int]:
+        """(zones, partitions of a shuffle). Where a zone's state lies depends on both, so those that a query
+        began with hold for its life, on a larger machine too.
+        """
+        asked = {"zones": self.settings.zones, "shuffle_partitions": self.settings.shuffle_partitions}
+        key = f"parts of {stream}.{family}"
+        begun = self.catalog.meta(key)
+        if begun is None:
+            count = asked["shuffle_partitions"] or few_partitions(self.spark)
+            begun = {"zones": asked["zones"] or count, "shuffle_partitions": count}
+            self.catalog.set_meta(key, begun)
+        for name, number in asked.items():
+            if number not in (None, begun[name]):
+                raise JobError(
+                    f"[engine] {name} = {number}, but {self.layout.root} began with {begun[name]}, and its "
+                    "state is dealt out that way: leave it out, or begin anew with another sink path"
+                )
+        return begun["zones"], begun["shuffle_partitions"]
+
     def _subscribers(self, stream: Stream, name: str) -> dict[str, tuple[Shown, ...]]:
         """What each subscription of a family sees, also the ended ones, whose last results may be under
         way.
@@ -244,7 +263,7 @@ class Engine:
                 Destination(
                     self.layout, stream.name, name, self.sink, lambda: self._subscribers(stream, name)
                 ),
-                self.settings.zones,
+                *self._parts(stream.name, name),
                 float(self.settings.trigger or 0),
                 lambda manifest: self.after(stream.name, name, manifest),
             )

@@ -21,6 +21,7 @@ from anabranch.spark.operator import StageOperator
 from anabranch.spark.parcels import clear
 from anabranch.spark.route import router
 from anabranch.spark.rows import DDL
+from anabranch.spark.session import shuffled
 from anabranch.zones.order import Order
 
 
@@ -30,13 +31,15 @@ def start(
     stream: Stream,
     family: Family,
     to: Destination,
-    zones: int | None = None,
+    zones: int,
+    partitions: int,
     trigger_s: float = 0.0,
     after: Callable[[Manifest], None] = lambda manifest: None,
 ) -> StreamingQuery:
-    """Starts the query of one family on one stream; its checkpoint decides where it goes on."""
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or "2")
-    chain = family.chain(stream, zones or partitions)
+    """Starts the query of one family on one stream; its checkpoint decides where it goes on. Zones and
+    partitions must be those that it began with.
+    """
+    chain = family.chain(stream, zones)
     folder = to.layout.parcels(stream.name, family.name)
     clear(folder)
     parcels = str(folder.absolute())
@@ -52,7 +55,8 @@ def start(
         .option("checkpointLocation", str(to.layout.checkpoint(stream.name, family.name)))
         .foreachBatch(deliver(to, len(chain.stages), after))
     )
-    return writer.trigger(processingTime=f"{trigger_s} seconds").start()
+    with shuffled(spark, partitions):
+        return writer.trigger(processingTime=f"{trigger_s} seconds").start()
 
 
 def _control(

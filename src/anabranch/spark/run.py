@@ -39,8 +39,6 @@ def run_job(
     """Runs a job until its streams end (`once`), for some seconds, or until it is stopped."""
     _check(job, once)
     settings = _kafka(job) | dict(job.engine.spark)
-    if job.engine.shuffle_partitions is not None:
-        settings["spark.sql.shuffle.partitions"] = str(job.engine.shuffle_partitions)
     layout = layout_for(job)
     spark = make_session(f"anabranch {job.path.stem}", settings, log=layout.hidden / "spark.log")
     with Progress(quiet) as progress:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.model.errors import RunError
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 #: What a session needs whoever makes it. Runtime settings, set on a session that somebody else made, too.
@@ -31,16 +32,20 @@ RUNTIME: dict[str, str] = {
 #: What can only be set before the JVM starts. The file manager is for local disks; object stores keep Spark's
 #: default.
 STATIC: dict[str, str] = {
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "4g",
     "spark.python.daemon.module": "anabranch.spark.daemon",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.executorEnv.NUMBA_NUM_THREADS": "1",
     "spark.log.level": "ERROR",
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+}
+
+#: For a session in this process alone.
+LOCAL: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "4g",
 }
 
 
@@ -50,23 +55,24 @@ def make_session(
     cores: int | None = None,
     log: Path | None = None,
 ) -> SparkSession:
-    """A local session with our settings; `settings` win over them. On a cluster, spark-submit makes the
-    session.
+    """A session with our settings; `settings` win over them. It is local unless they name a master or
+    spark-submit started this process (docs/operations.md).
 
     What the JVM and the Python workers say goes to the file `log`, or else to standard error.
     """
     cores = cores or os.cpu_count() or 1
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(name).master(f"local[{cores}]")
-    log4j = Path(__file__).with_name("log4j2.properties")
-    options = {
-        **STATIC,
-        **RUNTIME,
-        "spark.sql.shuffle.partitions": str(cores),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
-        **(settings or {}),
-    }
+    builder = SparkSession.builder.appName(name)
+    own = {**STATIC, **RUNTIME}
+    if not ("PYSPARK_GATEWAY_PORT" in os.environ or "spark.master" in (settings or {})):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        log4j = Path(__file__).with_name("log4j2.properties")
+        own |= LOCAL | {
+            "spark.master": f"local[{cores}]",
+            PARTITIONS: str(cores),
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        }
+    options = {**own, **(settings or {})}
     for key, value in options.items():
         builder = builder.config(key, value)
     with _errors_to(log):
@@ -101,3 +107,22 @@ def prepare_session(spark: SparkSession) -> SparkSession:
     for key, value in RUNTIME.items():
         spark.conf.set(key, value)
     return spark
+
+
+def few_partitions(spark: SparkSession) -> int:
+    """As many partitions as the session says, or as it has cores where it says nothing: each costs a batch
+    tens of milliseconds, and Spark's default is 200.
+    """
+    said = spark.conf.get(PARTITIONS, None)
+    return int(said) if said not in (None, "200") else max(2, spark.sparkContext.defaultParallelism)
+
+
+@contextmanager
+def shuffled(spark: SparkSession, partitions: int) -> Iterator[None]:
+    """Queries that start meanwhile have so many partitions; those of the session's owner stay as they are."""
+    before = spark.conf.get(PARTITIONS)
+    spark.conf.set(PARTITIONS, str(partitions))
+    try:
+        yield
+    finally:
+        spark.conf.set(PARTITIONS, str(before))
