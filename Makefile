@@ -44,7 +44,7 @@ demo: setup java ## watch it work: SECONDS=30 seconds of generated streams
 	$(BIN)/anabranch demo --seconds $(SECONDS)
 
 test: setup java ## run the tests (ARGS="-k nearest" for some of them)
-	$(BIN)/pytest $(ARGS)
+	@tools/test $(ARGS)
 
 check: setup ## lint, formatting, types, layers
 	$(BIN)/ruff check .

@@ -20,6 +20,13 @@ ROOT = Path(__file__).resolve().parents[1]
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What asks for the session is marked by that."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from anabranch.spark.session import make_session

@@ -29,22 +29,23 @@ def settler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Settler]:
 
 
 def test_what_survived_a_collection_is_not_walked_through_again(settler: Settler) -> None:
+    settler.whole_s = 1000.0
     held = [[number] for number in range(200_000)]
-    gc.collect()  # the first may thaw at once: it had nothing to compare with
     gc.collect()
     assert gc.get_freeze_count() > 200_000
     del held
 
 
 def test_garbage_in_cycles_goes_in_the_end(settler: Settler) -> None:
-    gc.collect()
+    settler.whole_s = 1000.0  # nothing that follows outweighs it
     gc.collect()
     node = Node()
     gone = weakref.ref(node)
     gc.collect()  # freezes it
     del node
-    for _ in range(100_000):
-        gc.collect()
-        if gone() is None:
-            break
+    gc.collect()
+    assert gone() is not None
+    settler.whole_s = 0.0  # what came since outweighs it
+    gc.collect()  # thaws
+    gc.collect()
     assert gone() is None
