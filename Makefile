@@ -40,8 +40,8 @@ $(READY): requirements.txt requirements-dev.txt pyproject.toml
 java: ## make sure that Java 17 or newer is there
 	@tools/java
 
-demo: setup java ## watch it work: SECONDS=30 seconds of generated streams
-	$(BIN)/anabranch demo --seconds $(SECONDS)
+demo: setup java ## take the tour: SECONDS=30 seconds of every kind of query, and a dashboard (ARGS=--no-browser)
+	$(BIN)/anabranch demo --seconds $(SECONDS) $(ARGS)
 
 test: setup java ## run the tests (ARGS="-k nearest" for some of them)
 	@tools/test $(ARGS)

@@ -134,15 +134,15 @@ def test_run_and_demo_hand_over(anabranch: Command, tmp_path: Path, monkeypatch:
     from types import ModuleType
 
     calls: list[tuple[object, ...]] = []
-    run, demo = ModuleType("anabranch.spark.run"), ModuleType("anabranch.spark.demo")
+    run, tour = ModuleType("anabranch.spark.run"), ModuleType("anabranch.cli.tour")
     run.run_job = lambda job, **settings: calls.append((job.path.name, settings))  # type: ignore[attr-defined]
-    demo.run_demo = lambda *settings: calls.append(settings)  # type: ignore[attr-defined]
+    tour.run_tour = lambda seconds, folder, beside: calls.append((seconds, folder))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "anabranch.spark.run", run)
-    monkeypatch.setitem(sys.modules, "anabranch.spark.demo", demo)
+    monkeypatch.setitem(sys.modules, "anabranch.cli.tour", tour)
     (tmp_path / "photons").mkdir()
     (tmp_path / "photons" / "1.parquet").touch()
     assert anabranch("run", write_job(tmp_path), "--seconds", "2.5", "--quiet").code == 0
-    assert anabranch("demo", "--seconds", "3", "--path", tmp_path).code == 0
+    assert anabranch("demo", "--seconds", "3", "--path", tmp_path, "--no-browser").code == 0
     assert calls == [("job.toml", {"once": False, "seconds": 2.5, "quiet": True}), (3.0, tmp_path)]
 
 

@@ -1,7 +1,8 @@
-"""`anabranch demo`: thousands of queries on a generated stream."""
+"""`anabranch demo`: every kind of query at once on generated streams, with the service and its dashboard."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +11,18 @@ import typer
 
 def demo(
     seconds: Annotated[float, typer.Option(min=1, help="How long it lasts.")] = 30,
-    path: Annotated[
-        Path | None, typer.Option(help="Where results are kept; a new folder without it.", show_default=False)
-    ] = None,
+    path: Annotated[Path, typer.Option(help="Where the job and its results are kept.")] = Path("demo"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The service's; 0 takes a free one.")] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the dashboard, where there is a terminal.")
+    ] = True,
 ) -> None:
-    """Watch it work: queries of several kinds come and go on a generated stream.
+    """Take the tour: queries of every kind on generated streams, and a dashboard to watch them.
 
     Example: anabranch demo --seconds 30
     """
-    from anabranch.spark.demo import run_demo
+    from anabranch.cli.serve import beside
+    from anabranch.cli.tour import run_tour
 
-    run_demo(seconds, path)
+    opened = browser and sys.stdout.isatty()
+    run_tour(seconds, path.resolve(), beside("127.0.0.1", port, opened=opened))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager
+import webbrowser
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anabranch.catalog.layout import Layout
+    from anabranch.service.desk import Limits
     from anabranch.spark.engine import Engine
+    from anabranch.spark.run import Beside
 
 PORT = 8321
 
@@ -40,9 +43,8 @@ def serve(
     from anabranch.catalog.job import check_queries, load_job
     from anabranch.catalog.layout import layout_for
     from anabranch.catalog.sources import missing_paths
-    from anabranch.cli.explain import plan_of
-    from anabranch.service.desk import Desk, Limits
-    from anabranch.service.server import check_address, serving
+    from anabranch.service.desk import Limits
+    from anabranch.service.server import check_address
 
     loaded = load_job(job)
     layout = layout_for(loaded)
@@ -52,23 +54,31 @@ def serve(
     check_queries(loaded)
     check_address(host, _tokens_exist(layout))
 
-    from anabranch.spark.measures import measures  # Spark takes seconds to start: only now
-    from anabranch.spark.run import run_job
+    from anabranch.spark.run import run_job  # Spark takes seconds to start: only now
 
     limits = Limits(subscriptions, requests, listeners)
+    run_job(loaded, seconds=seconds, quiet=quiet, beside=beside(host, port, limits))
 
-    def beside(engine: Engine) -> AbstractContextManager[None]:
-        desk = Desk(engine.layout, lambda: plan_of(engine.layout.root), limits, lambda: measures(engine))
 
-        @contextmanager
-        def served() -> Iterator[None]:
-            with serving(desk, host, port) as address:
-                typer.echo(f"Serving {address} (openapi.json there describes it)", err=True)
-                yield
+def beside(host: str, port: int, limits: Limits | None = None, opened: bool = False) -> Beside:
+    """The service of a job, for as long as it runs; its page is opened in a browser if asked."""
+    from anabranch.cli.explain import plan_of
+    from anabranch.service.desk import Desk, Limits
+    from anabranch.service.server import serving
+    from anabranch.spark.measures import measures
 
-        return served()
+    @contextmanager
+    def served(engine: Engine) -> Iterator[None]:
+        desk = Desk(
+            engine.layout, lambda: plan_of(engine.layout.root), limits or Limits(), lambda: measures(engine)
+        )
+        with serving(desk, host, port) as address:
+            typer.echo(f"Serving {address} (openapi.json there describes it)", err=True)
+            if opened:
+                webbrowser.open(address)
+            yield
 
-    run_job(loaded, seconds=seconds, quiet=quiet, beside=beside)
+    return served
 
 
 def _tokens_exist(layout: Layout) -> bool:

@@ -14,6 +14,8 @@ Subscriptions come and go while it runs, from here or, through the catalog, from
 from __future__ import annotations
 
 import fcntl
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import IO, Any
 
 import pandas as pd
 import pyarrow as pa
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
@@ -45,6 +48,11 @@ from anabranch.spark import sources
 from anabranch.spark.deliver import Destination
 from anabranch.spark.failures import told
 from anabranch.spark.session import few_partitions, prepare_session
+
+#: What Spark says when a Python process did not answer within ten seconds; how often a query may meet that.
+TOO_SLOW, SLOW_STARTS = "Python worker failed to connect back", 3
+#: How long a query may take for its first batch before the next is started.
+PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,7 @@ class Engine:
         self.streams: dict[str, Stream] = {}
         self._sources: dict[str, tuple[StreamDeclaration, T.StructType]] = {}
         self.queries: dict[tuple[str, str], StreamingQuery] = {}
+        self._slow_starts: Counter[tuple[str, str]] = Counter()
 
     # what a job says
 
@@ -145,11 +154,16 @@ class Engine:
     # running
 
     def start(self) -> None:
-        """Starts a Spark query for every (stream, family) that has subscriptions and none yet."""
+        """Starts a Spark query for every (stream, family) that has subscriptions and none yet, one after the
+        other: Spark starts a Python process for each of their operators and waits ten seconds for it.
+        """
+        before: StreamingQuery | None = None
         for stream in self.streams.values():
             for name in self.catalog.families(stream.name):
                 if (stream.name, name) not in self.queries and not self.ended(stream.name, name):
-                    self.queries[stream.name, name] = self._start(stream, name)
+                    if before is not None:
+                        _wait_for_progress(before)
+                    before = self.queries[stream.name, name] = self._start(stream, name)
 
     def ended(self, stream: str, family: str) -> bool:
         """Whether the finite stream has been read to its end."""
@@ -159,8 +173,14 @@ class Engine:
     def drain(self) -> None:
         """Waits until everything that is there has been processed."""
         with told():
-            for query in self.queries.values():
-                query.processAllAvailable()
+            for place in list(self.queries):
+                while True:
+                    try:
+                        self.queries[place].processAllAvailable()
+                        break
+                    except StreamingQueryException as error:
+                        if not self._started_again(place, error):
+                            raise
 
     def run_once(self) -> None:
         """Reads all that is there, ends the streams, and stops."""
@@ -174,10 +194,20 @@ class Engine:
     def check(self) -> None:
         """Raises what a query failed with, if one did."""
         with told():
-            for query in self.queries.values():
+            for place, query in list(self.queries.items()):
                 error = query.exception()
-                if error is not None:
+                if error is not None and not self._started_again(place, error):
                     raise error
+
+    def _started_again(self, place: tuple[str, str], error: Exception) -> bool:
+        """A query that failed only because a Python process was slow to start is started again, some times;
+        it goes on where it was.
+        """
+        if TOO_SLOW not in str(error) or self._slow_starts[place] == SLOW_STARTS:
+            return False
+        self._slow_starts[place] += 1
+        self.queries[place] = self._start(self.streams[place[0]], place[1])
+        return True
 
     def stop(self) -> None:
         for query in self.queries.values():
@@ -267,6 +297,13 @@ class Engine:
                 float(self.settings.trigger or 0),
                 lambda manifest: self.after(stream.name, name, manifest),
             )
+
+
+def _wait_for_progress(query: StreamingQuery) -> None:
+    """Until its first batch is through, or something else than starting goes on."""
+    until = time.monotonic() + PATIENCE_S
+    while query.lastProgress is None and query.isActive and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 def _lock(layout: Layout) -> IO[str]:

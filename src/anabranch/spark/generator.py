@@ -69,8 +69,39 @@ def flights(first: int, count: int) -> dict[str, Any]:
     }
 
 
+SITES = 400
+
+
+def sensors(first: int, count: int) -> dict[str, Any]:
+    """Sites that measure the air, each once in ten minutes: traffic, industry, town and country, and a summer
+    smog that comes and goes.
+    """
+    number = np.arange(first, first + count)
+    rng = np.random.default_rng(13)  # of the sites, the same for every block
+    kinds = np.array([[90.0, 10.0, 60.0, 40.0], [40, 60, 70, 60], [50, 8, 40, 60], [10, 4, 20, 80]])
+    usual = kinds[rng.integers(0, len(kinds), SITES)] * rng.uniform(0.7, 1.3, (SITES, 4))
+    places = rng.uniform((5.9, 47.3), (15.0, 54.9), (SITES, 2))
+    site, seconds = number % SITES, number / SITES * 600
+    noise = np.random.default_rng([13, first]).lognormal(0, 0.25, (count, 4))
+    read = usual[site] * noise
+    read[:, 3] += 70 * np.maximum(0, np.sin(seconds / 86_400 * 2 * np.pi + site / SITES))
+    columns = dict(zip(("no2", "so2", "pm10", "o3"), read.T, strict=True))
+    return {
+        "time": seconds,
+        "site": np.char.add("S", np.char.zfill(site.astype(str), 3)),
+        "longitude": places[site, 0],
+        "latitude": places[site, 1],
+        **columns,
+    }
+
+
 _GENERATORS: dict[str, tuple[str, Callable[[int, int], dict[str, Any]]]] = {
     "photons": ("det_time double, ra double, dec double, en double, phc long", photons),
+    "sensors": (
+        "time double, site string, longitude double, latitude double, "
+        "no2 double, so2 double, pm10 double, o3 double",
+        sensors,
+    ),
     "targets": (targets.SCHEMA, targets.targets),
     "flights": ("time long, icao24 string, longitude double, latitude double, altitude double", flights),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,6 @@ class Progress:
         self.console = Console(stderr=True)
         self.quiet = quiet
         self.begun = time.monotonic()
-        self.first: float | None = None  # when the first batch was through
         self.subscriptions: Callable[[], int] = lambda: 0
         self.rows: dict[tuple[str, str], dict[str, Any]] = {}
         self.live: Live | None = None
@@ -45,8 +44,6 @@ class Progress:
     def batch(self, stream: str, family: str, manifest: Manifest) -> None:
         """Called after each batch, from Spark's thread."""
         now = time.monotonic()
-        if self.first is None:
-            self.first = now
         row = self.rows.setdefault(
             (stream, family), {"at": self.begun, "processed": None, "rate": 0.0, "results": 0}
         )
@@ -62,6 +59,12 @@ class Progress:
             self.live.update(self._table())
         elif not self.quiet:
             print(self._line(stream, family, row), file=sys.stderr, flush=True)
+
+    def knows(self, queries: Collection[tuple[str, str]]) -> bool:
+        """Whether each of these (stream, family) is through its first batch; of none there is nothing to
+        know.
+        """
+        return bool(queries) and all(query in self.rows for query in queries)
 
     def _line(self, stream: str, family: str, row: dict[str, Any]) -> str:
         books = row["books"]

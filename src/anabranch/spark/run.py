@@ -21,8 +21,8 @@ from anabranch.spark.session import make_session
 #: How often a running job looks for subscriptions that need a query of their own, and whether it has failed.
 LOOK_S = 0.5
 
-#: How long `seconds` waits for a first batch.
-PATIENCE_S = 60.0
+#: How long `seconds` waits for the first batch of every query.
+PATIENCE_S = 120.0
 
 
 #: What goes on beside a job, from when its streams and queries are known until it stops.
@@ -57,8 +57,8 @@ def run_job(
 
 
 def _run_on(engine: Engine, seconds: float | None, progress: Progress) -> None:
-    """Until the time is up or a signal comes. The seconds count from the first batch: Spark needs a while to
-    begin.
+    """Until the time is up or a signal comes. The seconds count from when every query is through its first
+    batch: Spark needs a while to begin.
     """
     stopped: list[int] = []
 
@@ -67,11 +67,12 @@ def _run_on(engine: Engine, seconds: float | None, progress: Progress) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    begun = time.monotonic()
+    begun, all_there = time.monotonic(), None
     while not stopped:
         now = time.monotonic()
-        first = progress.first if progress.first is not None else min(now, begun + PATIENCE_S)
-        if seconds is not None and now >= first + seconds:
+        if all_there is None and (progress.knows(engine.queries) or now >= begun + PATIENCE_S):
+            all_there = now
+        if seconds is not None and all_there is not None and now >= all_there + seconds:
             break
         engine.start()
         engine.check()
