@@ -31,18 +31,25 @@ def serve(
     ] = 1_000,
     requests: Annotated[float, typer.Option(min=0.1, help="Requests a second an owner may send.")] = 50.0,
     listeners: Annotated[int, typer.Option(min=0, help="Open event streams an owner may have.")] = 100,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            help="Sites and links to plan on, as `simulate sharing` takes them.", show_default="one site"
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
-    """Run a job until it is stopped, and serve it over HTTP: subscriptions, results, plan, metrics.
+    """Run a job until it is stopped, and serve it: dashboard, subscriptions, results, plan, metrics.
 
     Example: anabranch serve job.toml --port 8321
     """
     from anabranch.catalog.job import check_queries, load_job
     from anabranch.catalog.layout import layout_for
     from anabranch.catalog.sources import missing_paths
-    from anabranch.cli.explain import plan_of
+    from anabranch.cli.monitor import Monitor
     from anabranch.service.desk import Desk, Limits
     from anabranch.service.server import check_address, serving
+    from anabranch.sharing.scenario import read_scenario
 
     loaded = load_job(job)
     layout = layout_for(loaded)
@@ -51,6 +58,7 @@ def serve(
             raise error
     check_queries(loaded)
     check_address(host, _tokens_exist(layout))
+    scenario = None if network is None else read_scenario(network)
 
     from anabranch.spark.measures import measures  # Spark takes seconds to start: only now
     from anabranch.spark.run import run_job
@@ -58,12 +66,16 @@ def serve(
     limits = Limits(subscriptions, requests, listeners)
 
     def beside(engine: Engine) -> AbstractContextManager[None]:
-        desk = Desk(engine.layout, lambda: plan_of(engine.layout.root), limits, lambda: measures(engine))
+        monitor = Monitor(engine.layout, scenario)
+        desk = Desk(engine.layout, monitor.plan, monitor.network, limits, lambda: measures(engine))
 
         @contextmanager
         def served() -> Iterator[None]:
             with serving(desk, host, port) as address:
-                typer.echo(f"Serving {address} (openapi.json there describes it)", err=True)
+                typer.echo(
+                    f"Serving {address} (a dashboard for the browser; openapi.json describes the rest)",
+                    err=True,
+                )
                 yield
 
         return served()

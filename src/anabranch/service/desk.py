@@ -61,10 +61,13 @@ class Caller:
 
 @dataclass
 class Desk:
-    """`plan` computes who shares what, `measured` asks Spark; both are given by who starts the service."""
+    """`plan` computes who shares what, `network` what that loads, `measured` asks Spark; all are given by who
+    starts the service.
+    """
 
     layout: Layout
     plan: Callable[[], dict[str, Any]]
+    network: Callable[[], dict[str, Any]]
     limits: Limits = field(default_factory=Limits)
     measured: Callable[[], Iterable[Measure]] = tuple
     local: bool = True  # it listens on loopback only
@@ -91,6 +94,10 @@ class Desk:
         return StreamFacts.of(stream, dump_stream(stream), self.deliveries.books(stream.name))
 
     # subscriptions
+
+    def understood(self, query: str) -> NewSubscription:
+        """A query as it would be registered, under a name that does not matter; or the refusal."""
+        return bound(Subscription("checked", query), self.catalog.streams())
 
     def subscribe(self, caller: Caller, name: str, query: str, activate: Moment | None) -> Entry:
         """Registers a query, with the refusals that the command line gives."""
