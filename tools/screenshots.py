@@ -46,7 +46,7 @@ QUERIES = {
     "map-flights": "SELECT icao24, longitude, latitude FROM flights",
     "map-targets": "SELECT latitude, longitude FROM targets",
 }
-DEMO = 7  # subscriptions of `anabranch demo`
+DEMO = 6  # subscriptions of `anabranch demo`
 HISTORY_S = 25
 
 
@@ -59,8 +59,12 @@ def main(folder: Path) -> None:
         job = LocalJob(Path(temporary) / "out", generated(), pause_s=0.5)
         asked = demo_queries(DEMO) | QUERIES
         job.catalog.subscribe_many([bound(Subscription(n, q), job.streams) for n, q in asked.items()])
+        for _ in range(4):  # the first batches take longer: not what the pictures are about
+            job.step()
+            time.sleep(job.pause_s)
         with job.served(_network(Path(temporary))) as address, chromium() as driver:
             print("waiting for some batches, so that there is something to see ...", file=sys.stderr)
+            driver.get(address)  # what a batch took is known for those that somebody watched
             time.sleep(HISTORY_S)
             for name, page, prepare, look in PICTURES:
                 _take(driver, address, page, prepare, look, folder / f"{name}.png")
@@ -133,7 +137,7 @@ def _take(
     time.sleep(4)
     prepare(driver)
     bottom = driver.execute_script("return Math.ceil(document.documentElement.scrollHeight)")
-    looks(driver, **look | {"height": max(int(look["height"]), min(bottom, 1500))})
+    looks(driver, **look | {"height": max(int(look["height"]), min(bottom, 1700))})
     driver.execute_script("window.scrollTo(0, 0)")
     time.sleep(1)
     shot = Image.open(BytesIO(driver.get_screenshot_as_png())).convert("RGB")

@@ -54,7 +54,7 @@ def generated(photons_a_batch: int = 2_000) -> list[Generated]:
                 "tick": 10,
                 "metric": "haversine",
                 "unit": "km",
-                "bounds": [[1.0, 4.0], [47.5, 50.0]],
+                "bounds": [[1.1, 3.7], [47.8, 49.9]],
                 "regions": [3, 3],
             },
             _columns(time=INT, icao24=STRING, longitude=FLOAT, latitude=FLOAT, altitude=FLOAT),

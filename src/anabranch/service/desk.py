@@ -55,6 +55,11 @@ class Caller:
     def sees_all(self) -> bool:
         return self.role is not Role.USER
 
+    @property
+    def only(self) -> str | None:
+        """Whose subscriptions are seen; None: everybody's."""
+        return None if self.sees_all else self.owner
+
     def may_see(self, entry: Entry) -> bool:
         return self.sees_all or entry.owner == self.owner
 
@@ -129,9 +134,10 @@ class Desk:
         names = dict.fromkeys(entry.name for entry in self.subscriptions(caller, None))
         raise unknown(f"unknown subscription {name!r}{suggestion(name, names)}")
 
-    def subscriptions(self, caller: Caller, state: str | None = ACTIVE) -> list[Entry]:
-        owner = None if caller.sees_all else caller.owner
-        return self.catalog.subscriptions(state=state, owner=owner)
+    def subscriptions(
+        self, caller: Caller, state: str | None = ACTIVE, kind: str | None = None
+    ) -> list[Entry]:
+        return self.catalog.subscriptions(state=state, owner=caller.only, kind=kind)
 
     def cancel(self, caller: Caller, name: str, at: Moment | None) -> Entry:
         entry = self.subscription(caller, name)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from anabranch.catalog.entries import ACTIVE, Entry
+from anabranch.catalog.entries import Entry
 from anabranch.families.base import Shown
 from anabranch.families.filters.family import SELECT
 from anabranch.families.registry import family as family_of
@@ -26,6 +26,8 @@ from anabranch.service.desk import Caller, Desk
 
 #: So many positions are kept of a stream; a cluster's member that is older is not drawn.
 MOST_KEPT = 50_000
+#: The positions of so many subscriptions.
+MOST_FOLLOWED = 16
 #: How far back the first look goes.
 RECENT_BATCHES = 100
 
@@ -47,7 +49,8 @@ class Positions:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self._followed: dict[tuple[str, str | None, bool], Followed] = {}
+        self._chosen: dict[tuple[str, str | None], int] = {}  # stream, whose -> number of the subscription
+        self._followed: OrderedDict[int, Followed] = OrderedDict()
         self._lock = threading.Lock()
 
     def last(self, caller: Caller, stream: Stream, limit: int) -> tuple[Entry | None, list[tuple[Any, XY]]]:
@@ -66,25 +69,28 @@ class Positions:
             return [None if followed is None else followed.items.get(name) for name in names]
 
     def _caught_up(self, caller: Caller, stream: Stream) -> Followed | None:
-        key = (stream.name, caller.owner, caller.sees_all)
-        followed = self._followed.get(key)
-        if followed is None or not self.desk.catalog.entry(followed.entry.number).active:
-            entry = self._chosen(caller, stream)
-            self._followed.pop(key, None)
+        key = (stream.name, caller.only)
+        number = self._chosen.get(key)
+        if number is None or not self.desk.catalog.entry(number).active:
+            self._chosen.pop(key, None)
+            entry = self._choice(caller, stream)
             if entry is None:
                 return None
-            followed = self._followed[key] = Followed(entry)
+            number = self._chosen[key] = entry.number
+        followed = self._followed.pop(number, None) or Followed(self.desk.catalog.entry(number))
+        self._followed[number] = followed
+        if len(self._followed) > MOST_FOLLOWED:
+            self._followed.popitem(last=False)
         self._read(followed, stream)
         return followed
 
-    def _chosen(self, caller: Caller, stream: Stream) -> Entry | None:
+    def _choice(self, caller: Caller, stream: Stream) -> Entry | None:
         """The first selection of all items that gives their positions and what names them."""
-        wanted = {shown.stored for shown in _shown(stream)} - {NUMBER} if len(stream.position) > 1 else set()
-        owner = None if caller.sees_all else caller.owner
-        if not wanted:
+        if len(stream.position) < 2:
             return None
-        for entry in self.desk.catalog.subscriptions(stream.name, "filters", ACTIVE, owner=owner):
-            if entry.kind == SELECT and entry.spec["condition"] == to_json(TRUE):
+        wanted = {shown.stored for shown in _shown(stream)} - {NUMBER}
+        for entry in self.desk.catalog.subscriptions(stream.name, owner=caller.only, kind=SELECT):
+            if entry.spec["condition"] == to_json(TRUE):
                 if wanted <= {shown.stored for shown in family_of("filters").shown(stream, entry.spec)[1]}:
                     return entry
         return None

@@ -120,10 +120,8 @@ def list_subscriptions(
     text = search.lower()
     found = [
         entry
-        for entry in desk.subscriptions(caller, None if every else ACTIVE)
-        if entry.number > after
-        and kind in (None, entry.kind)
-        and (text in entry.name.lower() or text in entry.query.lower())
+        for entry in desk.subscriptions(caller, None if every else ACTIVE, kind)
+        if entry.number > after and (text in entry.name.lower() or text in entry.query.lower())
     ]
     shown = [desk.facts(entry) for entry in found[:limit]]
     if counts:

@@ -6,7 +6,6 @@ In: requests of callers that the gate let through. Out: what the caller may see.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -47,8 +46,8 @@ def check(request: Request, caller: Known, asked: Question) -> Understood:
 def progress(request: Request, caller: Known) -> ProgressPage:
     """How the streams went lately, a point a batch."""
     history: History = request.app.state.history
-    kinds = Counter(entry.kind for entry in desk_of(request).subscriptions(caller))
-    return ProgressPage(families=history.progress(), subscriptions=dict(sorted(kinds.items())))
+    kinds = desk_of(request).catalog.kinds(caller.only)
+    return ProgressPage(families=history.progress(), subscriptions=kinds)
 
 
 @api.get("/answers/{name:path}", tags=["results"])

@@ -144,7 +144,8 @@ export function plan() {
         ...network.links.sort((one, other) => other.part - one.part).map((one) => [one.ends.join(" – "), told(one.part), `${bytes(one.bandwidth)}/s`, "", ""]),
       ]);
     } catch (error) {
-      if (error.status === 403) fill(byId("dag"), el("p", { class: "note" }, "The plan shows everybody's queries: it needs a token of role viewer or admin."));
+      if (error.status !== 403) throw error;
+      for (const id of ["dag", "network"]) fill(byId(id), el("p", { class: "note" }, "This shows everybody's queries: it needs a token of role viewer or admin."));
     }
   }
 
