@@ -62,14 +62,17 @@ class Monitor:
                 declared = {name: catalog.declaration(name) for name in streams}
                 self._statistics, _ = statistics_of(streams, declared)
                 self._optimizer = _optimizer(self.scenario, streams, self._statistics)
-        basis = self._measure()
+        basis = self._measure(self._optimizer.network)
         self._follow(self._optimizer, entries, streams)
         return {"basis": basis, **_facts(self._optimizer)}
 
-    def _measure(self) -> list[str]:
+    def _measure(self, network: Network) -> list[str]:
         """Brings the rates up to date; what they are."""
         said = []
         for name, known in self._statistics.items():
+            if name not in network.streams:
+                said.append(f"{name}: the network has no site for it, so it is left out")
+                continue
             rate = measured_rate(Deliveries(self.layout), name)
             known.rate = ITEMS if rate is None else rate
             how = "as nothing is measured yet" if rate is None else "as measured"

@@ -46,7 +46,7 @@ export function watcher() {
     const answer = await get(named("/api/answers", entry.label));
     if (!stands(answer)) { fill(nodes.now); standing.stop(); return; }
     if (answer.more) { fill(nodes.now, el("p", { class: "note" }, "Reading what came before …")); return; }
-    const shown = answer.kind === "clusters" && answer.asked.emit === "members" ? clusters(answer.rows) : [...answer.rows].reverse();
+    const shown = answer.kind === "clusters" && answer.asked.emit === "members" ? clusters(answer.rows) : answer.rows.map(({ op, ...row }) => row).reverse();
     const what = answer.kind === "clusters" ? `the last window: ${count(new Set(answer.rows.map((row) => row.cluster)).size, "cluster")}`
       : `${number(answer.rows.length)} in it`;
     fill(nodes.now, shown.length ? rowsTable(shown, `The answer now, ${what}`) : el("p", { class: "note" }, "The answer now: nobody is in it."));
