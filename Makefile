@@ -4,7 +4,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check torture cluster bench kafka format pins clean
+.PHONY: help setup java chromium pictures demo test check torture cluster bench kafka format pins clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -40,10 +40,17 @@ $(READY): requirements.txt requirements-dev.txt pyproject.toml
 java: ## make sure that Java 17 or newer is there
 	@tools/java
 
+chromium: ## make sure that Chromium is there, for the tests of the dashboard
+	@tools/chromium
+
+pictures: setup chromium ## make the pictures of docs/dashboard.md
+	$(BIN)/python -m tools.screenshots
+
 demo: setup java ## take the tour: SECONDS=30 seconds of every kind of query, and a dashboard (ARGS=--no-browser)
 	$(BIN)/anabranch demo --seconds $(SECONDS) $(ARGS)
 
 test: setup java ## run the tests (ARGS="-k nearest" for some of them)
+	@tools/chromium || true  # without it the tests of the dashboard are skipped
 	@tools/test $(ARGS)
 
 check: setup ## lint, formatting, types, layers

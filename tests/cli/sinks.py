@@ -13,7 +13,7 @@ from anabranch.catalog.sqlite import Catalog
 from anabranch.catalog.sync import bound
 from anabranch.model.subscription import Subscription
 from anabranch.zones.dead import SCHEMA
-from tests.catalog.streams import photons, registered
+from tests.catalog.streams import declaration, photons
 
 VELA = "SELECT ra, name AS star FROM photons WHERE en > 1.3"
 ALL = "SELECT det_time, ra FROM photons"
@@ -23,8 +23,9 @@ def make_sink(root: Path) -> Layout:
     """vela has the items 0 and 2, all has 0, 1 and 2; one item was late, one rejected."""
     layout = Layout(root)
     with Catalog(layout.catalog) as catalog:
-        registered(catalog)
-        streams = {"photons": photons()}
+        settings = {"position": ["ra", "dec"]}
+        streams = {"photons": photons(**settings)}
+        catalog.register_stream(streams["photons"], declaration(**settings))
         catalog.subscribe_many(
             [bound(Subscription(n, q), streams) for n, q in (("vela", VELA), ("all", ALL))]
         )
@@ -42,6 +43,7 @@ def deliver(
             "subscriptions": pa.array(names, pa.list_(pa.string())),
             "det_time": pa.array([float(number) for number in numbers]),
             "ra": pa.array([120.5 + number if number != 1 else None for number in numbers], pa.float64()),
+            "dec": pa.array([-float(number) for number in numbers]),
             "name": pa.array([f'"s", <{number}>' for number in numbers], pa.string()),
         }
     )

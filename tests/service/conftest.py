@@ -8,7 +8,7 @@ import pytest
 
 from anabranch.catalog.layout import Layout
 from anabranch.catalog.tokens import Role, Tokens
-from anabranch.cli.explain import plan_of
+from anabranch.cli.monitor import Monitor
 from anabranch.service.desk import Desk, Limits
 from anabranch.service.server import serving
 from tests.cli.sinks import make_sink
@@ -21,7 +21,8 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def desk(layout: Layout) -> Desk:
-    return Desk(layout, lambda: plan_of(layout.root), Limits(requests_a_second=1000))
+    monitor = Monitor(layout)
+    return Desk(layout, monitor.plan, monitor.network, Limits(requests_a_second=1000))
 
 
 @pytest.fixture

@@ -83,6 +83,12 @@ def events(http: httpx.Client, name: str, count: int, last: str = "") -> list[tu
     return out
 
 
+def _timed(http: httpx.Client, family: str) -> bool:
+    """Whether Spark has said how long one of the batches took."""
+    families = http.get("/api/progress").json()["families"]
+    return any(point["seconds"] for one in families if one["family"] == family for point in one["points"])
+
+
 def test_serve(served: Served, tmp_path: Path) -> None:
     with httpx.Client(base_url=served.address(), trust_env=False, timeout=60) as http:
         refused = http.post("/api/subscriptions", json={"name": "x", "query": "SELECT enn FROM photons"})
@@ -105,6 +111,10 @@ def test_serve(served: Served, tmp_path: Path) -> None:
         assert float(values[f"anabranch_batch_seconds{place}"]) > 0
         assert int(values[f"anabranch_state_bytes{place}"]) > 0
         assert {group["family"] for group in http.get("/api/plan").json()["groups"]} == {"filters", "nearest"}
+        served.wait(lambda: _timed(http, "filters") and _timed(http, "nearest"))
+        assert len(http.get("/api/answers/near").json()["rows"]) == 3
+        (site,) = http.get("/api/network").json()["sites"]
+        assert (site["name"], site["readers"], site["load"] > 0) == ("here", 1, True)
     assert served.stop() == 0, served.log.read_text()
     done = subprocess.run(
         [sys.executable, "-m", "anabranch", "results", str(tmp_path / "out"), "bright", "--limit", "400"],

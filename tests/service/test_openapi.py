@@ -30,7 +30,7 @@ def test_answers_are_as_described(address: str) -> None:
 
         check()
         seen.add(operation.path)
-    assert len(seen) == 9
+    assert len(seen) == 15
 
 
 def test_every_refusal_is_described(http: httpx.Client) -> None:

@@ -23,6 +23,7 @@ def test_refused_before_spark_starts(anabranch: Command, tmp_path: Path) -> None
     (tmp_path / "photons" / "1.parquet").touch()
     assert "subscription vela" in refused(changed(("SELECT ra", "SELEC ra")))
     assert "there are no tokens yet" in refused(GOOD, "--host", "0.0.0.0")
+    assert "nowhere.toml cannot be read" in refused(GOOD, "--network", str(tmp_path / "nowhere.toml"))
     assert anabranch("token", "create", tmp_path / "job.toml", "ann").code == 0
     tokens = Tokens(layout_of(tmp_path / "job.toml").catalog)
     assert [(token.owner, token.role) for token in tokens.all()] == [("ann", Role.USER)]

@@ -161,5 +161,8 @@ def test_without_tokens_only_this_machine(http: httpx.Client, desk: Desk) -> Non
 
 def test_a_taken_port_is_said(layout: Layout, address: str) -> None:
     port = int(address.rsplit(":", 1)[1])
-    with pytest.raises(JobError, match="try another --port"), serving(Desk(layout, dict), "127.0.0.1", port):
+    with (
+        pytest.raises(JobError, match="try another --port"),
+        serving(Desk(layout, dict, dict), "127.0.0.1", port),
+    ):
         pass

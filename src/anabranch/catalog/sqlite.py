@@ -249,9 +249,11 @@ class Catalog:
         state: str | None = ACTIVE,
         name: str | None = None,
         owner: str | None = None,
+        kind: str | None = None,
     ) -> list[Entry]:
         """In the order of their numbers; `state` None for all of them."""
-        wanted = {"stream": stream, "family": family, "state": state, "name": name, "owner": owner}
+        wanted = {"stream": stream, "family": family, "state": state}
+        wanted |= {"name": name, "owner": owner, "kind": kind}
         given = {column: value for column, value in wanted.items() if value is not None}
         where = " AND ".join(f"{column} = ?" for column in given) or "1"
         rows = self._database.read(
@@ -262,6 +264,12 @@ class Catalog:
     def count(self, state: str | None = ACTIVE) -> int:
         where, values = ("1", ()) if state is None else ("state = ?", (state,))
         return int(self._database.read(f"SELECT count(*) FROM subscriptions WHERE {where}", *values)[0][0])
+
+    def kinds(self, owner: str | None = None) -> dict[str, int]:
+        """How many active subscriptions of each kind there are; of one owner, or of all."""
+        whose = "" if owner is None else " AND owner = ?"
+        text = f"SELECT kind, count(*) FROM subscriptions WHERE state = ?{whose} GROUP BY kind ORDER BY kind"
+        return dict(self._database.read(text, ACTIVE, *([] if owner is None else [owner])))
 
     def entry(self, number: int) -> Entry:
         return entry_of(self._database.read("SELECT * FROM subscriptions WHERE number = ?", number)[0])

@@ -84,7 +84,7 @@ def _computed(target: Path) -> tuple[list[Group], Costs, list[str]]:
 
     streams, declared, asked = _asked(target)
     groups = groups_of(asked, streams)
-    statistics, basis = _statistics(streams, declared)
+    statistics, basis = statistics_of(streams, declared)
     costs = costs_of(groups, streams, statistics)
     return groups, costs, [*summary(groups), *saved(costs), *basis]
 
@@ -121,7 +121,7 @@ Declared = dict[str, StreamDeclaration]
 Asked = tuple[dict[str, Stream], Declared, list[NewSubscription]]
 
 
-def _statistics(
+def statistics_of(
     streams: Mapping[str, Stream], declared: Mapping[str, StreamDeclaration]
 ) -> tuple[dict[str, Statistics], list[str]]:
     """Of a sample of each source, as if 1,000 items came a second; and what that rests on."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from anabranch.catalog.layout import Layout
     from anabranch.service.desk import Limits
+    from anabranch.sharing.scenario import Scenario
     from anabranch.spark.engine import Engine
     from anabranch.spark.run import Beside
 
@@ -34,9 +35,15 @@ def serve(
     ] = 1_000,
     requests: Annotated[float, typer.Option(min=0.1, help="Requests a second an owner may send.")] = 50.0,
     listeners: Annotated[int, typer.Option(min=0, help="Open event streams an owner may have.")] = 100,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            help="Sites and links to plan on, as `simulate sharing` takes them.", show_default="one site"
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
-    """Run a job until it is stopped, and serve it over HTTP: subscriptions, results, plan, metrics.
+    """Run a job until it is stopped, and serve it: dashboard, subscriptions, results, plan, metrics.
 
     Example: anabranch serve job.toml --port 8321
     """
@@ -45,6 +52,7 @@ def serve(
     from anabranch.catalog.sources import missing_paths
     from anabranch.service.desk import Limits
     from anabranch.service.server import check_address
+    from anabranch.sharing.scenario import read_scenario
 
     loaded = load_job(job)
     layout = layout_for(loaded)
@@ -53,27 +61,37 @@ def serve(
             raise error
     check_queries(loaded)
     check_address(host, _tokens_exist(layout))
+    scenario = None if network is None else read_scenario(network)
 
     from anabranch.spark.run import run_job  # Spark takes seconds to start: only now
 
     limits = Limits(subscriptions, requests, listeners)
-    run_job(loaded, seconds=seconds, quiet=quiet, beside=beside(host, port, limits))
+    run_job(loaded, seconds=seconds, quiet=quiet, beside=beside(host, port, limits, scenario))
 
 
-def beside(host: str, port: int, limits: Limits | None = None, opened: bool = False) -> Beside:
+def beside(
+    host: str,
+    port: int,
+    limits: Limits | None = None,
+    scenario: Scenario | None = None,
+    opened: bool = False,
+) -> Beside:
     """The service of a job, for as long as it runs; its page is opened in a browser if asked."""
-    from anabranch.cli.explain import plan_of
+    from anabranch.cli.monitor import Monitor
     from anabranch.service.desk import Desk, Limits
     from anabranch.service.server import serving
     from anabranch.spark.measures import measures
 
     @contextmanager
     def served(engine: Engine) -> Iterator[None]:
+        monitor = Monitor(engine.layout, scenario)
         desk = Desk(
-            engine.layout, lambda: plan_of(engine.layout.root), limits or Limits(), lambda: measures(engine)
+            engine.layout, monitor.plan, monitor.network, limits or Limits(), lambda: measures(engine)
         )
         with serving(desk, host, port) as address:
-            typer.echo(f"Serving {address} (openapi.json there describes it)", err=True)
+            typer.echo(
+                f"Serving {address} (a dashboard for the browser; openapi.json describes the rest)", err=True
+            )
             if opened:
                 webbrowser.open(address)
             yield

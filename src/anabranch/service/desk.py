@@ -55,16 +55,24 @@ class Caller:
     def sees_all(self) -> bool:
         return self.role is not Role.USER
 
+    @property
+    def only(self) -> str | None:
+        """Whose subscriptions are seen; None: everybody's."""
+        return None if self.sees_all else self.owner
+
     def may_see(self, entry: Entry) -> bool:
         return self.sees_all or entry.owner == self.owner
 
 
 @dataclass
 class Desk:
-    """`plan` computes who shares what, `measured` asks Spark; both are given by who starts the service."""
+    """`plan` computes who shares what, `network` what that loads, `measured` asks Spark; all are given by who
+    starts the service.
+    """
 
     layout: Layout
     plan: Callable[[], dict[str, Any]]
+    network: Callable[[], dict[str, Any]]
     limits: Limits = field(default_factory=Limits)
     measured: Callable[[], Iterable[Measure]] = tuple
     local: bool = True  # it listens on loopback only
@@ -91,6 +99,10 @@ class Desk:
         return StreamFacts.of(stream, dump_stream(stream), self.deliveries.books(stream.name))
 
     # subscriptions
+
+    def understood(self, query: str) -> NewSubscription:
+        """A query as it would be registered, under a name that does not matter; or the refusal."""
+        return bound(Subscription("checked", query), self.catalog.streams())
 
     def subscribe(self, caller: Caller, name: str, query: str, activate: Moment | None) -> Entry:
         """Registers a query, with the refusals that the command line gives."""
@@ -122,9 +134,10 @@ class Desk:
         names = dict.fromkeys(entry.name for entry in self.subscriptions(caller, None))
         raise unknown(f"unknown subscription {name!r}{suggestion(name, names)}")
 
-    def subscriptions(self, caller: Caller, state: str | None = ACTIVE) -> list[Entry]:
-        owner = None if caller.sees_all else caller.owner
-        return self.catalog.subscriptions(state=state, owner=owner)
+    def subscriptions(
+        self, caller: Caller, state: str | None = ACTIVE, kind: str | None = None
+    ) -> list[Entry]:
+        return self.catalog.subscriptions(state=state, owner=caller.only, kind=kind)
 
     def cancel(self, caller: Caller, name: str, at: Moment | None) -> Entry:
         entry = self.subscription(caller, name)

@@ -58,7 +58,7 @@ class Metrics:
         yield from _family("batches_total", "Batches.", "counter", [(at, m.batch + 1) for at, _, m in found])
         ages = [(at, self._age(at, manifest)) for at, _, manifest in found]
         yield from _family("batch_age_seconds", "Time since the last batch.", "gauge", ages)
-        lags = [(at, lag) for at, stream, m in found if (lag := _lag(stream, m)) is not None]
+        lags = [(at, lag) for at, stream, m in found if (lag := lag_seconds(stream, m)) is not None]
         yield from _family("lag_seconds", "Now minus the time of the last item.", "gauge", lags)
 
     def _last(self) -> Iterator[tuple[dict[str, str], Stream, Manifest]]:
@@ -119,7 +119,7 @@ def _kinds(entries: Iterable[Entry]) -> list[Sample]:
     return [({"stream": stream, "kind": kind}, count) for (stream, kind), count in sorted(counts.items())]
 
 
-def _lag(stream: Stream, manifest: Manifest) -> float | None:
+def lag_seconds(stream: Stream, manifest: Manifest) -> float | None:
     """Only a timestamp can be compared with the clock."""
     last = manifest.books.get("last")
     if last is None or stream.time_type is not ColumnType.TIMESTAMP:

@@ -62,7 +62,7 @@ After = Annotated[
 Rows = Annotated[int, Query(ge=1, le=MAX_ROWS, description="At most so many rows.")]
 
 
-def _desk(request: Request) -> Desk:
+def desk_of(request: Request) -> Desk:
     desk: Desk = request.app.state.desk
     return desk
 
@@ -73,7 +73,7 @@ def _desk(request: Request) -> Desk:
 @api.get("/streams", tags=["streams"])
 def list_streams(request: Request, caller: Known) -> list[StreamFacts]:
     """All streams: columns, settings in stored units, books."""
-    desk = _desk(request)
+    desk = desk_of(request)
     return [desk.stream_facts(stream) for stream in desk.catalog.streams().values()]
 
 
@@ -81,7 +81,7 @@ def list_streams(request: Request, caller: Known) -> list[StreamFacts]:
 def show_stream(
     request: Request, caller: Known, name: Annotated[str, Path(examples=["photons"])]
 ) -> StreamFacts:
-    desk = _desk(request)
+    desk = desk_of(request)
     return desk.stream_facts(desk.stream(name))
 
 
@@ -95,7 +95,7 @@ def dead_letters(
     accept: Annotated[str | None, Header()] = None,
 ) -> DeadPage:
     """What was late or rejected, and why."""
-    page = _desk(request).dead_letters(stream).page(Cursor.read(after), limit)
+    page = desk_of(request).dead_letters(stream).page(Cursor.read(after), limit)
     return _answered(page, accept)  # type: ignore[return-value]
 
 
@@ -108,12 +108,21 @@ def list_subscriptions(
     caller: Known,
     every: Annotated[bool, Query(alias="all", description="Also those that were cancelled.")] = False,
     counts: Annotated[bool, Query(description="Say how many results each has.")] = False,
+    search: Annotated[
+        str, Query(max_length=200, description="Only those with this text in the name or the query.")
+    ] = "",
+    kind: Annotated[str | None, Query(max_length=20, description="Only those of this kind.")] = None,
     after: Annotated[int, Query(ge=0, le=2**62, description="A page's `next`.")] = 0,
     limit: Rows = 1_000,
 ) -> SubscriptionPage:
     """The caller's subscriptions, by number; viewers and admins see everybody's."""
-    desk = _desk(request)
-    found = [e for e in desk.subscriptions(caller, None if every else ACTIVE) if e.number > after]
+    desk = desk_of(request)
+    text = search.lower()
+    found = [
+        entry
+        for entry in desk.subscriptions(caller, None if every else ACTIVE, kind)
+        if entry.number > after and (text in entry.name.lower() or text in entry.query.lower())
+    ]
     shown = [desk.facts(entry) for entry in found[:limit]]
     if counts:
         made: Metrics = request.app.state.metrics
@@ -125,14 +134,14 @@ def list_subscriptions(
 @api.post("/subscriptions", tags=["subscriptions"], status_code=201)
 def register(request: Request, caller: Changes, asked: Asked) -> SubscriptionFacts:
     """Registers a query. A stream that runs takes it up with its next batches."""
-    desk = _desk(request)
+    desk = desk_of(request)
     begin = moment_of(asked.activate, "activate")
     return desk.facts(desk.subscribe(caller, asked.name, asked.query, begin))
 
 
 @api.get("/subscriptions/{name:path}", tags=["subscriptions"])
 def show(request: Request, caller: Known, name: Name) -> SubscriptionFacts:
-    desk = _desk(request)
+    desk = desk_of(request)
     return desk.facts(desk.subscription(caller, name))
 
 
@@ -144,7 +153,7 @@ def cancel(
     at: Annotated[str | None, Query(description="Let it see the items up to this time.")] = None,
 ) -> SubscriptionFacts:
     """Ends a subscription: now, or at a time of the stream. Its results stay."""
-    desk = _desk(request)
+    desk = desk_of(request)
     return desk.facts(desk.cancel(caller, name, moment_of(at, "at")))
 
 
@@ -161,7 +170,7 @@ def results(
     accept: Annotated[str | None, Header()] = None,
 ) -> ResultPage:
     """A page of results in order, as JSON or, where `Accept` says so, as an Arrow stream."""
-    page = _desk(request).results(caller, name).page(Cursor.read(after), limit)
+    page = desk_of(request).results(caller, name).page(Cursor.read(after), limit)
     return _answered(page, accept)  # type: ignore[return-value]
 
 
@@ -182,7 +191,7 @@ def live(
     when the stream has ended.
     """
     gate: Gate = request.app.state.gate
-    shelf = _desk(request).results(caller, name)
+    shelf = desk_of(request).results(caller, name)
     cursor = Cursor.read(last_event_id or after)
     gate.check_listeners(caller)
 
@@ -218,7 +227,7 @@ def _answered(page: Page, accept: str | None) -> Response | dict[str, Any]:
 @api.get("/plan", tags=["plan"])
 def plan(request: Request, caller: SeesAll) -> dict[str, Any]:
     """Who shares what with whom, and what it costs alone and shared for 1,000 items."""
-    desk = _desk(request)
+    desk = desk_of(request)
     with desk.planning:
         return desk.plan()
 
@@ -240,7 +249,7 @@ def metrics(request: Request, caller: SeesAll) -> Response:
 @about.get("/health", tags=["about"])
 def health(request: Request) -> Health:
     """Whether the service answers and can read its catalog; needs no token."""
-    desk = _desk(request)
+    desk = desk_of(request)
     batches = {
         f"{name}.{family}": desk.deliveries.latest(name, family)
         for name in desk.catalog.streams()

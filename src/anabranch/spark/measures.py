@@ -13,6 +13,7 @@ from anabranch.spark.engine import Engine
 class Measure:
     stream: str
     family: str
+    batch: int
     batch_seconds: float
     state_bytes: int
     behind: float | None  # items that the source holds and the stream has not read, where it can tell
@@ -26,7 +27,7 @@ def measures(engine: Engine) -> Iterator[Measure]:
             continue
         state = sum(int(each["memoryUsedBytes"]) for each in progress["stateOperators"])
         took = progress["durationMs"].get("triggerExecution", 0) / 1000
-        yield Measure(stream, family, took, state, _behind(progress["sources"]))
+        yield Measure(stream, family, int(progress["batchId"]), took, state, _behind(progress["sources"]))
 
 
 def _behind(sources: Any) -> float | None:

@@ -1,0 +1,134 @@
+// Overview: throughput, latency, lag, subscriptions by kind, what sharing saves.
+
+import { get } from "./api.js";
+import { lineChart } from "./chart.js";
+import { byId, bytes, count, el, every, fill, number, seconds, table } from "./dom.js";
+
+const KINDS = ["select", "aggregate", "nearest", "clusters", "moving"];
+const RECENT = 8; // batches that a rate is taken over
+
+// [[at, items a second], …] from the counts of batches
+export function rates(points) {
+  return points.slice(1)
+    .map((point, place) => [point.at, (point.items - points[place].items) / (point.at - points[place].at)])
+    .filter(([, rate]) => Number.isFinite(rate) && rate >= 0);
+}
+
+const mean = (values) => (values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : 0);
+
+// Every family reads a stream on its own: the one that has come the furthest speaks for it.
+function byStream(families) {
+  const found = new Map();
+  for (const one of families) {
+    const known = found.get(one.stream);
+    if (!known || one.books.processed > known.books.processed) found.set(one.stream, one);
+  }
+  return [...found.values()];
+}
+
+function deliveredASecond(families) {
+  let sum = 0;
+  for (const { points } of families) {
+    const last = points.slice(-RECENT);
+    if (last.length > 1) sum += last.slice(1).reduce((all, one) => all + one.results, 0) / (last.at(-1).at - last[0].at);
+  }
+  return sum;
+}
+
+function tile(value, what, more = "") {
+  return el("div", { class: "tile" }, el("span", {}, what), el("b", {}, value), el("small", {}, more));
+}
+
+export function overview() {
+  const throughput = lineChart(byId("throughput"), "items/s", (value) => number(value === null ? null : Math.round(value)));
+  const latency = lineChart(byId("latency"), "", seconds);
+  let saved = null; // {alone, shared, asked, groups} or a text that says why not
+
+  function drawTiles(page) {
+    const streams = byStream(page.families);
+    const items = streams.reduce((sum, one) => sum + mean(rates(one.points).slice(-RECENT).map(([, rate]) => rate)), 0);
+    const took = page.families.map((one) => one.batch_seconds).filter((one) => one !== null);
+    const lags = page.families.map((one) => one.lag_seconds).filter((one) => one !== null);
+    const behind = page.families.map((one) => one.behind).filter((one) => one !== null);
+    const ages = page.families.map((one) => one.age_seconds);
+    const active = Object.values(page.subscriptions).reduce((sum, one) => sum + one, 0);
+    const less = saved && saved.alone ? `${Math.round(100 * (1 - saved.shared / saved.alone))} %` : "–";
+    fill(
+      byId("tiles"),
+      tile(number(Math.round(items)), "Items a second", count(streams.length, "stream")),
+      tile(number(Math.round(deliveredASecond(page.families))), "Result rows a second", "to all subscribers"),
+      tile(took.length ? seconds(Math.max(...took)) : "–", "Batch time", "of the slowest family"),
+      tile(seconds(lags.length ? Math.max(...lags) : ages.length ? Math.max(...ages) : null), "Lag",
+        lags.length ? "now minus the last item's time" : behind.length ? `${number(Math.max(...behind))} items not read` : "since the last batch"),
+      tile(number(active), "Subscriptions", "active now"),
+      tile(less, "Sharing saves", "of the CPU of one by one"),
+    );
+  }
+
+  function drawKinds(kinds) {
+    const most = Math.max(1, ...Object.values(kinds));
+    fill(byId("kinds"), el("div", { class: "bars" }, ...KINDS.flatMap((kind) => {
+      const bar = el("i");
+      bar.style.width = `${100 * (kinds[kind] || 0) / most}%`;
+      bar.style.background = `var(--${kind})`;
+      return [el("span", {}, kind), el("div", { class: "track" }, bar), el("b", {}, number(kinds[kind] || 0))];
+    })));
+  }
+
+  function drawSaving() {
+    if (typeof saved === "string") { fill(byId("saving"), el("p", { class: "note" }, saved)); return; }
+    if (!saved || !saved.alone) { fill(byId("saving"), el("p", { class: "note" }, "There are no selections or aggregates yet.")); return; }
+    const bars = [["one by one", saved.alone, "var(--s8)"], ["shared", saved.shared, "var(--s2)"]].flatMap(([what, value, ink]) => {
+      const bar = el("i");
+      bar.style.width = `${100 * value / saved.alone}%`;
+      bar.style.background = ink;
+      return [el("span", {}, what), el("div", { class: "track" }, bar), el("b", {}, `${number(Math.round(value))} µs`)];
+    });
+    fill(
+      byId("saving"),
+      el("p", { class: "note" }, `CPU for 1,000 items, by the cost model. Selections and aggregates: ${number(saved.asked)}, over ${count(saved.groups, "condition")}.`),
+      el("div", { class: "bars" }, ...bars),
+    );
+  }
+
+  function drawStreams(families) {
+    table(byId("streams"), ["Stream", "Family", "Items", "Late", "Rejected", "Waiting", "Batch", "Last batch", "Took", "Lag", "State"],
+      families.map((one) => [
+        one.stream, one.family, one.books.processed ?? 0, one.books.late ?? 0, one.books.rejected ?? 0, one.books.waiting ?? 0,
+        one.batch, `${seconds(one.age_seconds)} ago`, seconds(one.batch_seconds), seconds(one.lag_seconds), bytes(one.state_bytes || null),
+      ]));
+  }
+
+  const look = every(1000, async () => {
+    const page = await get("/api/progress");
+    const streams = byStream(page.families);
+    throughput(streams.map((one) => ({ name: one.stream, points: rates(one.points) })));
+    latency(streams.map(({ stream }) => ({ name: stream, points: slowest(page.families.filter((one) => one.stream === stream)) })));
+    drawTiles(page);
+    drawKinds(page.subscriptions);
+    drawStreams(page.families);
+  });
+  const plan = every(15000, async () => {
+    try {
+      const found = await get("/api/plan");
+      const sum = (key) => found.subscriptions.reduce((all, one) => all + one[key], 0);
+      const groups = found.groups.filter((one) => one.family === "filters").length;
+      saved = { alone: sum("cpu_alone_us"), shared: sum("cpu_shared_us"), asked: found.subscriptions.length, groups };
+    } catch (error) {
+      saved = error.status === 403 ? "A token of role viewer or admin shows what sharing saves." : saved;
+    }
+    drawSaving();
+  });
+  return {
+    show() { look.start(); plan.start(); },
+    hide() { look.stop(); plan.stop(); },
+  };
+}
+
+// What the batches of a stream's slowest family took.
+function slowest(families) {
+  const taken = families.map((one) => one.points.filter((point) => point.seconds !== null));
+  const typical = (points) => mean(points.slice(-RECENT).map((point) => point.seconds));
+  const worst = taken.reduce((worse, one) => (typical(one) > typical(worse) ? one : worse), []);
+  return worst.map((point) => [point.at, point.seconds]);
+}

@@ -1,0 +1,137 @@
+"""Where the items of a stream are, for the map.
+
+In: a selection that the caller may see and that gives the position of every item. Out: the last positions: of
+every object the newest where the stream has objects, else of the newest items. Never: the source; the service
+knows of items only what was delivered.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from anabranch.catalog.entries import Entry
+from anabranch.families.base import Shown
+from anabranch.families.filters.family import SELECT
+from anabranch.families.registry import family as family_of
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.stream import NUMBER, Stream
+from anabranch.predicates.terms import TRUE, to_json
+from anabranch.service.desk import Caller, Desk
+
+#: So many positions are kept of a stream; a cluster's member that is older is not drawn.
+MOST_KEPT = 50_000
+#: The positions of so many subscriptions.
+MOST_FOLLOWED = 16
+#: How far back the first look goes.
+RECENT_BATCHES = 100
+
+XY = tuple[float, float]
+
+
+@dataclass
+class Followed:
+    """The positions that one subscription gives."""
+
+    entry: Entry
+    read: int | None = None  # the last batch that was taken in
+    items: OrderedDict[Any, XY] = field(default_factory=OrderedDict)  # id or number -> x, y
+    objects: OrderedDict[Any, XY] = field(default_factory=OrderedDict)
+
+
+class Positions:
+    """One for a service; may be used from several threads."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._chosen: dict[tuple[str, str | None], int] = {}  # stream, whose -> number of the subscription
+        self._followed: OrderedDict[int, Followed] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def last(self, caller: Caller, stream: Stream, limit: int) -> tuple[Entry | None, list[tuple[Any, XY]]]:
+        """The newest first, and the subscription they come from; None where none gives all positions."""
+        with self._lock:
+            followed = self._caught_up(caller, stream)
+            if followed is None:
+                return None, []
+            shown = followed.items if stream.object is None else followed.objects
+            return followed.entry, list(islice(reversed(shown.items()), limit))
+
+    def of(self, caller: Caller, stream: Stream, names: list[Any]) -> list[XY | None]:
+        """Of items by their ids; None where it is not known."""
+        with self._lock:
+            followed = self._caught_up(caller, stream)
+            return [None if followed is None else followed.items.get(name) for name in names]
+
+    def _caught_up(self, caller: Caller, stream: Stream) -> Followed | None:
+        key = (stream.name, caller.only)
+        number = self._chosen.get(key)
+        if number is None or not self.desk.catalog.entry(number).active:
+            self._chosen.pop(key, None)
+            entry = self._choice(caller, stream)
+            if entry is None:
+                return None
+            number = self._chosen[key] = entry.number
+        followed = self._followed.pop(number, None) or Followed(self.desk.catalog.entry(number))
+        self._followed[number] = followed
+        if len(self._followed) > MOST_FOLLOWED:
+            self._followed.popitem(last=False)
+        self._read(followed, stream)
+        return followed
+
+    def _choice(self, caller: Caller, stream: Stream) -> Entry | None:
+        """The first selection of all items that gives their positions and what names them."""
+        if len(stream.position) < 2:
+            return None
+        wanted = {shown.stored for shown in _shown(stream)} - {NUMBER}
+        for entry in self.desk.catalog.subscriptions(stream.name, owner=caller.only, kind=SELECT):
+            if entry.spec["condition"] == to_json(TRUE):
+                if wanted <= {shown.stored for shown in family_of("filters").shown(stream, entry.spec)[1]}:
+                    return entry
+        return None
+
+    def _read(self, followed: Followed, stream: Stream) -> None:
+        deliveries, entry = self.desk.deliveries, followed.entry
+        latest = deliveries.latest(entry.stream, entry.family)
+        first = max(0, latest + 1 - RECENT_BATCHES) if followed.read is None else followed.read + 1
+        table = family_of("filters").table(SELECT)
+        for batch in range(first, latest + 1):
+            manifest = deliveries.manifest(entry.stream, entry.family, batch)
+            if manifest is not None:
+                _take(followed, deliveries.rows(manifest, table, entry.label, _shown(stream)))
+            followed.read = batch
+
+
+def _shown(stream: Stream) -> list[Shown]:
+    """Under names of our own, whatever the subscriber calls them."""
+    kind = ColumnType.INT if stream.id is None else stream.type_of(stream.id)
+    x, y = stream.position[:2]
+    shown = [
+        Shown(stream.id or NUMBER, Column("id", kind)),
+        *(Shown(one, Column(to, ColumnType.FLOAT)) for one, to in ((x, "x"), (y, "y"))),
+    ]
+    if stream.object is not None:
+        shown.append(Shown(stream.object, Column("object", stream.type_of(stream.object))))
+    return shown
+
+
+def _take(followed: Followed, rows: pa.Table) -> None:
+    rows = rows.slice(max(0, rows.num_rows - MOST_KEPT))
+    places = list(zip(rows.column("x").to_pylist(), rows.column("y").to_pylist(), strict=True))
+    _put(followed.items, rows.column("id").to_pylist(), places)
+    if "object" in rows.schema.names:
+        _put(followed.objects, rows.column("object").to_pylist(), places)
+
+
+def _put(known: OrderedDict[Any, XY], names: list[Any], places: list[tuple[Any, Any]]) -> None:
+    for name, (x, y) in zip(names, places, strict=True):
+        if x is not None and y is not None:
+            known.pop(name, None)
+            known[name] = (x, y)
+    while len(known) > MOST_KEPT:
+        known.popitem(last=False)

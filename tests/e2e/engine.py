@@ -1,0 +1,141 @@
+"""A job without Spark: the stages of every family in one process, following the catalog, into a real sink.
+
+In: streams as functions of a count, and what people ask for in the catalog. Out: the files and manifests that
+the engine on Spark would write, a batch at a time. Never: a shortcut; activations come from the control log,
+as on Spark, and take effect between two batches.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.catalog.declare import declare
+from anabranch.catalog.deliveries import Deliveries, Manifest
+from anabranch.catalog.layout import Layout
+from anabranch.catalog.sqlite import Catalog
+from anabranch.cli.monitor import Monitor
+from anabranch.families.registry import family as family_of
+from anabranch.local.runner import LocalRunner
+from anabranch.model.columns import Column
+from anabranch.model.job import Source, StreamDeclaration
+from anabranch.service.desk import Desk, Limits
+from anabranch.service.server import serving
+from anabranch.sharing.scenario import Scenario
+from anabranch.spark.measures import Measure
+from anabranch.zones.columns import ARROW_TYPES
+
+
+@dataclass(frozen=True)
+class Generated:
+    """`columns(first, count)` are items; `a_batch` of them come with every batch."""
+
+    name: str
+    settings: dict[str, Any]
+    schema: tuple[Column, ...]
+    columns: Callable[[int, int], dict[str, Any]]
+    a_batch: int
+
+    def items(self, first: int) -> pa.RecordBatch:
+        made = self.columns(first, self.a_batch)
+        return pa.record_batch(
+            {column.name: pa.array(made[column.name], ARROW_TYPES[column.type]) for column in self.schema}
+        )
+
+
+@dataclass
+class LocalJob:
+    """One at a time steps it; `running` does so in a thread, a batch every `pause_s`."""
+
+    root: Path
+    sources: list[Generated]
+    pause_s: float = 0.5
+    runners: dict[tuple[str, str], LocalRunner] = field(default_factory=dict)
+    seen: dict[tuple[str, str], int] = field(default_factory=dict)  # versions of the control log
+    measures: dict[tuple[str, str], Measure] = field(default_factory=dict)
+    batches: int = 0
+    failed: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.layout = Layout(self.root)
+        self.catalog = Catalog(self.layout.catalog)
+        self.deliveries = Deliveries(self.layout)
+        self.streams = {}
+        for source in self.sources:
+            declaration = StreamDeclaration(
+                source.name, Source("generator", {"name": source.name}), source.settings
+            )
+            self.streams[source.name] = declare(declaration, source.schema)
+            self.catalog.register_stream(self.streams[source.name], declaration)
+
+    def step(self) -> None:
+        """A batch of every family that somebody asked for."""
+        for source in self.sources:
+            items = source.items(self.batches * source.a_batch)
+            for family in self.catalog.families(source.name):
+                self._batch(source.name, family, items)
+        self.batches += 1
+
+    def _batch(self, stream: str, family: str, items: pa.RecordBatch) -> None:
+        begun = time.perf_counter()
+        place = (stream, family)
+        if place not in self.runners:
+            self.runners[place] = LocalRunner(self.streams[stream], family_of(family))
+        runner, version = self.runners[place], self.catalog.version(stream, family)
+        batch = runner.batches
+        runner.batch(items, self.catalog.log(stream, family, self.seen.get(place, 0), version))
+        self.seen[place] = version
+        manifest = Manifest(batch, books=runner.books)
+        for table, made in runner.tables.items():
+            rows = made.pop(batch, [])
+            if rows:
+                manifest.results[table] = [self._written(stream, table, batch, rows)]
+                manifest.rows[table] = sum(part.num_rows for part in rows)
+        self.deliveries.commit(stream, family, manifest)
+        self.measures[place] = Measure(stream, family, batch, time.perf_counter() - begun, 0, None)
+
+    def _written(self, stream: str, table: str, batch: int, rows: list[pa.RecordBatch]) -> str:
+        path = self.layout.results(stream, table) / f"batch-{batch:012d}-00000.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tables = [pa.Table.from_batches([part]) for part in rows]
+        pq.write_table(pa.concat_tables(tables, promote_options="default").unify_dictionaries(), path)
+        return str(path.relative_to(self.layout.root))
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        stopped = threading.Event()
+
+        def run() -> None:
+            try:
+                while not stopped.wait(self.pause_s):
+                    self.step()
+            except Exception as error:  # told to the test at its end
+                self.failed = error
+
+        thread = threading.Thread(target=run, name="job", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            thread.join(30)
+        if self.failed is not None:
+            raise self.failed
+
+    @contextmanager
+    def served(self, scenario: Scenario | None = None) -> Iterator[str]:
+        """The service over it, on a loopback port that is free."""
+        monitor = Monitor(self.layout, scenario)
+        desk = Desk(
+            self.layout, monitor.plan, monitor.network, Limits(), lambda: list(self.measures.values())
+        )
+        with self.running(), serving(desk, "127.0.0.1", 0) as address:
+            yield address

@@ -1,0 +1,95 @@
+"""The network that the dashboard shows: it follows the subscriptions and the measured rate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.catalog.deliveries import Deliveries
+from anabranch.catalog.layout import Layout
+from anabranch.catalog.sqlite import Catalog
+from anabranch.catalog.sync import bound
+from anabranch.cli.monitor import Monitor, measured_rate
+from anabranch.model.subscription import Subscription
+from anabranch.sharing.scenario import read_scenario
+
+NETWORK = """
+[site.source]
+[site.desk]
+[site.alone]
+[[link]]
+between = ["source", "desk"]
+bandwidth_mbit = 1
+[stream.photons]
+site = "source"
+[[query]]
+name = "vela"
+site = "desk"
+query = "SELECT ra FROM photons"
+"""
+
+
+@pytest.fixture
+def monitor(layout: Layout, tmp_path: Path) -> Monitor:
+    (tmp_path / "network.toml").write_text(NETWORK)
+    return Monitor(layout, read_scenario(tmp_path / "network.toml"))
+
+
+def parts(monitor: Monitor) -> tuple[dict[str, Any], dict[str, Any]]:
+    found = monitor.network()
+    (link,) = found["links"]
+    return {site["name"]: site for site in found["sites"]}, link
+
+
+def test_what_is_wanted_elsewhere_crosses_a_link(monitor: Monitor, layout: Layout) -> None:
+    """`vela` is wanted at the desk, `all` where the stream is registered."""
+    sites, link = parts(monitor)
+    assert [site["readers"] for site in sites.values()] == [1, 1, 0]
+    assert (sites["source"]["streams"], sites["alone"]["load"]) == (["photons"], 0)
+    assert (link["ends"], link["traffic"] > 0) == (("desk", "source"), True)
+    assert link["part"] == link["traffic"] / 125_000
+    with Catalog.existing(layout.catalog) as catalog:
+        catalog.cancel("vela")
+    sites, link = parts(monitor)
+    assert [site["readers"] for site in sites.values()] == [1, 0, 0]
+    assert link["traffic"] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_name_that_is_used_again(monitor: Monitor, layout: Layout) -> None:
+    """Another query under the same name takes the place of the first."""
+    _, before = parts(monitor)
+    with Catalog.existing(layout.catalog) as catalog:
+        catalog.cancel("vela")
+        everything = Subscription("vela", "SELECT * FROM photons")
+        catalog.subscribe_many([bound(everything, catalog.streams())])
+    _, after = parts(monitor)
+    assert after["traffic"] > before["traffic"]
+
+
+def test_load_and_traffic_follow_the_rate(monitor: Monitor, layout: Layout) -> None:
+    """Two batches, 1 item between them: a second apart, then half a second."""
+
+    def written(batch: int, at: float) -> None:
+        os.utime(layout.manifests("photons", "filters") / f"{batch:012d}.json", (at, at))
+
+    written(0, 100.0)
+    written(1, 101.0)
+    assert measured_rate(Deliveries(layout), "photons") == pytest.approx(1)
+    sites, link = parts(monitor)
+    load = sites["source"]["load"]
+    written(1, 100.5)
+    assert measured_rate(Deliveries(layout), "photons") == pytest.approx(2)
+    sites, twice = parts(monitor)
+    assert twice["traffic"] == pytest.approx(2 * link["traffic"])
+    assert sites["source"]["load"] == pytest.approx(2 * load)
+    assert measured_rate(Deliveries(layout), "nothing") is None
+
+
+def test_a_stream_that_has_no_site_is_named(layout: Layout, tmp_path: Path) -> None:
+    (tmp_path / "network.toml").write_text(NETWORK.replace("stream.photons", "stream.trades"))
+    found = Monitor(layout, read_scenario(tmp_path / "network.toml")).network()
+    assert found["basis"] == ["photons: the network has no site for it, so it is left out"]
+    assert sum(site["load"] for site in found["sites"]) == 0
