@@ -108,7 +108,6 @@ class Share(Stage):
         """What items between two changes of the queries give."""
         offsets, nodes = sharing.conditions.match(items)
         out = sharing.lifting.partials(items, offsets, nodes, origin)
-        rows = sharing.selections.answers(items, offsets, nodes)
-        if rows is not None:
+        for rows in sharing.selections.answers(items, offsets, nodes):
             out.append(Packet(DELIVER, 0, Kind.RESULT, rows, {"table": "select"}))
         return out
