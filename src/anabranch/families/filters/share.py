@@ -53,6 +53,10 @@ class Sharing:
     def __len__(self) -> int:
         return len(self._queries)
 
+    def knows(self, query: queries.Active) -> bool:
+        """Whether all columns are there that operators make for it."""
+        return self.making.knows(made_of(query.spec))
+
     def begin(self, query: queries.Active) -> None:
         self.making.begin(query.number, query.name, made_of(query.spec))
         node, key = self.conditions.enter(query.spec)
@@ -97,8 +101,7 @@ class Share(Stage):
     def _changed(self, state: State, sharing: Sharing, packet: Packet) -> Sharing:
         """The queries after ACTIVATE or CANCEL."""
         began, ended = queries.apply(state, [packet])
-        unknown = any(not sharing.making.knows(made_of(query.spec)) for query in began)
-        if unknown or len(began) > max(100, len(sharing)):
+        if not all(map(sharing.knows, began)) or len(began) > max(100, len(sharing)):
             sharing = self._built(state)  # with columns that are new, or faster than one by one
         else:
             for query in began:
