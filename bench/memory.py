@@ -1,5 +1,5 @@
-"""How much memory the Python workers of this process's Spark use: private pages only, for they are forked
-from one daemon.
+"""What this process's Spark uses: the memory of its Python workers (private pages only, for they are forked
+from one daemon), and the CPU time of all processes.
 """
 
 from __future__ import annotations
@@ -10,27 +10,44 @@ from pathlib import Path
 
 def worker_bytes() -> int:
     """Private bytes of all Python descendants of this process."""
-    parents = _parents()
-    mine, total = os.getpid(), 0
+    mine = os.getpid()
+    return sum(_private(pid) for pid in _family() if pid != mine and "python" in _command(pid))
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and all its descendants, also of those that have ended."""
+    ticks = sum(sum(map(int, _stat(pid)[11:15])) for pid in _family())
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _family() -> list[int]:
+    """This process and its descendants."""
+    parents, mine, found = _parents(), os.getpid(), []
     for pid in parents:
         ancestor = pid
         while ancestor in parents and ancestor != mine:
             ancestor = parents[ancestor]
-        if ancestor == mine and pid != mine and "python" in _command(pid):
-            total += _private(pid)
-    return total
+        if ancestor == mine:
+            found.append(pid)
+    return found
 
 
 def _parents() -> dict[int, int]:
     out = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            out[int(entry.name)] = int(stat.rsplit(")", 1)[1].split()[1])
+            stat = _stat(int(entry.name))
+            if stat:
+                out[int(entry.name)] = int(stat[1])
     return out
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of a process behind its name, from its state on; none if it has gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return []
 
 
 def _command(pid: int) -> str:

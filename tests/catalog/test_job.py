@@ -13,6 +13,7 @@ from anabranch.catalog.sources import missing_paths, reads_own_results
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import Engine
+from anabranch.model.operators import Operator
 from tests.catalog.jobs import GOOD, changed, write_job
 
 
@@ -223,3 +224,36 @@ def test_declare_a_globe(tmp_path: Path) -> None:
         declaration = replace(job.streams["photons"], settings=settings)
         with pytest.raises(JobError, match=said):
             declare(declaration, COLUMNS)
+
+
+def test_operators(tmp_path: Path) -> None:
+    text = (
+        GOOD
+        + """
+    [operators]
+    scale = "my.module:scale"
+    word = { function = "other:Class.word", type = "string" }
+    """
+    )
+    operators = load_job(write_job(tmp_path, text)).streams["photons"].operators
+    assert operators == (
+        Operator("scale", "my.module:scale"),
+        Operator("word", "other:Class.word", ColumnType.STRING),
+    )
+    assert {operator.folder for operator in operators} == {str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('scale = "scale"', "must be module:function"),
+        ("scale = 5", "scale must be text"),
+        ('scale = { type = "float" }', "function"),
+        ('scale = { function = "m:f", type = "real" }', "type"),
+        ('Scale = "m:f"', "cannot be called 'Scale'"),
+    ],
+)
+def test_operators_that_are_wrong(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(JobError) as caught:
+        load_job(write_job(tmp_path, f"{GOOD}\n[operators]\n{line}\n"))
+    assert said in str(caught.value)

@@ -6,7 +6,9 @@ import io
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from anabranch.families.filters import selections
 from anabranch.families.filters.share import MEMO
 from anabranch.model.control import Cancel
 from anabranch.predicates.terms import Constant, Op
@@ -80,3 +82,16 @@ def test_a_cancellation_of_a_query_that_never_began_is_nothing() -> None:
     run = Run()
     run.batch(items([1], a=[1.0]), [*run.activate(q=select(ALL)), Cancel(17)])
     assert run.results("q") == [{"t": 1}]
+
+
+def test_many_pairs_come_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists are counted in 32 bits: more pairs than that are cut, and nothing else changes."""
+    rows = items(range(10), a=[float(place) for place in range(10)])
+    specs = {f"q{place}": select(Constant("a", Op.GE, float(place))) for place in range(5)}
+    whole, cut = Run(), Run()
+    whole.batch(rows, whole.activate(**specs))
+    monkeypatch.setattr(selections, "MOST", 7)
+    cut.batch(rows, cut.activate(**specs))
+    assert len(cut.runner.tables["select"][0]) > 1
+    assert all(cut.results(name) == whole.results(name) for name in specs)
+    assert len(whole.results("q4")) == 6

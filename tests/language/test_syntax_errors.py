@@ -18,7 +18,7 @@ BAD = [
     ("SELECT en FROM [[5]]", "expected the name of a stream"),
     ("SELECT en FROM[[]]", "the query ends here", "the name of a stream"),
     ("SELECT en AS [[5]] FROM photons", "a name for the result column"),
-    ("SELECT max([[5]]) FROM photons", "found '5'", "expected a column"),
+    ("SELECT max([[5]]) FROM photons", "found '5'", "expected one column"),
     (
         "SELECT en FROM photons [[WERE]] en > 1",
         "a clause such as WHERE",

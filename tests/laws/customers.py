@@ -23,7 +23,7 @@ class Customer:
 
 
 #: module in tests.laws -> attribute; each draws its own cases
-_CUSTOMERS = ("select", "aggregate", "clusters", "moving", "nearest")
+_CUSTOMERS = ("select", "aggregate", "operators", "clusters", "moving", "nearest")
 
 
 def customers() -> list[Customer]:

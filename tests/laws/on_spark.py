@@ -80,6 +80,8 @@ def _engine(spark: SparkSession, folder: Path, case: Case, zones: int) -> Engine
         if length is not None
     }
     settings = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+    for operator in stream.operators:
+        engine.operator(operator.name, operator, operator.type)
     made = engine.stream(stream.name, "parquet", path=str(folder / "source"), **settings)
     assert made.columns == stream.columns
     return engine

@@ -96,7 +96,7 @@ def declare(declaration: StreamDeclaration, columns: tuple[Column, ...]) -> Stre
     if "position" in settings:
         settings["position"] = tuple(settings["position"])
     _check_metric(name, settings)
-    return Stream(name, columns, **settings)
+    return Stream(name, columns, **settings, operators=declaration.operators)
 
 
 def _check_metric(name: str, settings: dict[str, Any]) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from anabranch.catalog.reading import shown
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.job import Source, StreamDeclaration
+from anabranch.model.operators import operators_from_json, operators_to_json
 from anabranch.model.stream import Stream, Time
 
 ACTIVE = "active"
@@ -86,8 +87,9 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
 
 def dump_stream(stream: Stream) -> dict[str, Any]:
     """Everything but the name and the columns, in stored units."""
-    out = asdict(stream)
+    out = asdict(replace(stream, operators=()))
     del out["name"], out["columns"]
+    out["operators"] = operators_to_json(stream.operators)
     made: dict[str, Any] = json.loads(json.dumps(out))  # tuples become lists, as they will be when read
     return made
 
@@ -96,11 +98,15 @@ def load_stream(name: str, columns: str, settings: str) -> Stream:
     parts = json.loads(settings)
     for key in ("position", "regions", "bounds"):
         parts[key] = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in parts[key])
+    parts["operators"] = operators_from_json(parts.get("operators", ()))
     return Stream(name, tuple(Column(n, ColumnType(t)) for n, t in json.loads(columns)), **parts)
 
 
 def dump_declaration(declaration: StreamDeclaration) -> str:
-    return json.dumps(asdict(declaration), default=str)
+    """Without its operators, which are kept with the stream."""
+    parts = asdict(replace(declaration, operators=()))
+    del parts["operators"]
+    return json.dumps(parts, default=str)
 
 
 def load_declaration(text: str) -> StreamDeclaration:
@@ -121,7 +127,12 @@ def differences(old: Stream, new: Stream) -> Iterator[str]:
             yield f"column {name} was {before[name]}, is {after[name]} now"
     if before == after and list(before) != list(after):
         yield f"the columns were in the order {', '.join(before)}, are {', '.join(after)} now"
-    old_settings, new_settings = dump_stream(old), dump_stream(new)
+    operators = {operator.name: operator for operator in new.operators}
+    for operator in old.operators:  # more of them may come, but none may change
+        now = operators.get(operator.name)
+        if now != operator:
+            yield f"operator {operator.name} was {operator.target}, is {now.target if now else 'gone'} now"
+    old_settings, new_settings = (dump_stream(replace(stream, operators=())) for stream in (old, new))
     for key, value in old_settings.items():
         if value != new_settings[key]:
             yield f"{key} was {_said(value)}, is {_said(new_settings[key])} now"

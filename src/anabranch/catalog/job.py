@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,15 @@ from anabranch.catalog.declare import STREAM_CHECKS, declare, stored_time, utc
 from anabranch.catalog.reading import JobText, Section, Wrong
 from anabranch.catalog.sources import absolute, is_url, read_source, reads_own_results
 from anabranch.catalog.sync import check_queries, sync_job
+from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import FILE_SINKS, SINK_FORMATS, Engine, Job, Sink, StreamDeclaration
+from anabranch.model.operators import Operator
 from anabranch.model.subscription import Moment, Subscription
 
 __all__ = ["check_name", "check_queries", "declare", "load_job", "stored_time", "sync_job"]
 
-TABLES = ("stream", "subscription", "sink", "engine")
+TABLES = ("stream", "subscription", "sink", "engine", "operators")
 
 #: Names of streams are names of folders and stand in queries.
 _STREAM_NAME = re.compile(r"[^\W\d][\w-]*")
@@ -42,7 +45,9 @@ def load_job(path: Path | str) -> Job:
     for name in top.values:
         if name not in TABLES:
             raise JobError(f"{path.name}: unknown table {name!r}{reading.suggestion(name, TABLES)}")
-    streams = _streams(source, top.values.get("stream"), path.parent)
+    operators = _operators(source, top.values.get("operators", {}), path.parent)
+    declared = _streams(source, top.values.get("stream"), path.parent)
+    streams = {name: replace(each, operators=operators) for name, each in declared.items()}
     subscriptions = _subscriptions(source, top.values.get("subscription", []))
     sink = _sink(source, top.values.get("sink"), path.parent)
     engine = _engine(source, top.values.get("engine", {}), path.parent)
@@ -130,6 +135,34 @@ def _check_settings(section: Section, settings: dict[str, Any]) -> None:
             "column",
             "bounds",
         )
+
+
+# --- operators ---
+
+
+_TYPES = tuple(kind.value for kind in ColumnType if kind is not ColumnType.POINT)
+
+
+def _operators(source: JobText, table: Any, folder: Path) -> tuple[Operator, ...]:
+    """`scale = "module:function"`, or `scale = { function = "module:function", type = "float" }`."""
+    example = '[operators] with for example scale = "mymodule:scale"'
+    if not isinstance(table, dict):
+        raise JobError(f"{source.path.name}: operators must be a table: {example}")
+    out = []
+    for name, value in table.items():
+        values = {"function": value} if isinstance(value, str) else value
+        section = Section(source, f"operator {name}", "operators", values, inside=name)
+        if not isinstance(values, dict):
+            raise section.error(f"{name} must be text, module:function; write {example}", name)
+        read = section.read({"function": reading.text, "type": reading.one_of(_TYPES)}, ["function"])
+        if not re.fullmatch(r"[\w.]+:[\w.]+", read["function"]):
+            raise section.error(f"{read['function']!r} must be module:function; write {example}", name)
+        kind = read.get("type")
+        try:
+            out.append(Operator(name, read["function"], kind and ColumnType(kind), str(folder)))
+        except JobError as error:
+            raise JobError(f"{source.path.name}: {error}") from None
+    return tuple(out)
 
 
 # --- subscriptions ---

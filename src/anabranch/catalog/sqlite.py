@@ -97,6 +97,7 @@ class Catalog:
                     f"stream {stream.name} is not the one that this job ran with before: {said}. "
                     f"Its state is in {self.path.parent}: undo the change, or choose another sink"
                 )
+            database.execute("UPDATE streams SET settings = ? WHERE name = ?", (settings, stream.name))
 
     def stream(self, name: str) -> Stream:
         streams = self.streams()

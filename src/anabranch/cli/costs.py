@@ -8,7 +8,7 @@ What a group takes is split among all subscriptions at and below it, so what all
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from anabranch.cli.sharing import Group
@@ -47,7 +47,7 @@ def costs_of(
     """Parents come before their children in `groups`."""
     model, out = CostModel(statistics), Costs()
     asked = [_asked(group, streams[group.stream]) for group in groups]
-    users, columns = _users(groups), _columns(groups, asked)
+    users, columns = _users(groups), _columns(groups, asked, streams)
     paid: list[
         float
     ] = []  # by each subscription at or below a group, for the conditions above it and its own
@@ -110,15 +110,24 @@ def _users(groups: Sequence[Group]) -> list[int]:
     return users
 
 
-def _columns(groups: Sequence[Group], asked: Sequence[dict[str, Properties]]) -> list[frozenset[str]]:
-    """What is read of the items of each group, at it and below."""
-    columns = [frozenset(column for one in wanted.values() for column in needs(one, one)) for wanted in asked]
+def _columns(
+    groups: Sequence[Group], asked: Sequence[dict[str, Properties]], streams: Mapping[str, Stream]
+) -> list[frozenset[str]]:
+    """What is read of the items of each group, at it and below, without what operators make."""
+    columns = [frozenset(column for one in wanted.values() for column in _read(one)) for wanted in asked]
     for place in reversed(range(len(groups))):
         parent = groups[place].parent
         if parent is not None:
             left = residual(groups[place].condition, groups[parent].condition)
             columns[parent] |= columns[place] | columns_of(left)
-    return columns
+    own = ({column.name for column in streams[group.stream].columns} for group in groups)
+    return [read & names for read, names in zip(columns, own, strict=True)]
+
+
+def _read(one: Properties) -> Iterator[str]:
+    yield from needs(one, one)
+    for made in one.operators:
+        yield from made.reads
 
 
 def summary(costs: Costs) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -169,7 +170,10 @@ def _of_job(job: Job) -> Asked:
         with Catalog.existing(layout.catalog) as catalog:
             known = catalog.streams()
             latest = {entry.name: entry for entry in catalog.subscriptions(state=None)}
-    streams = {name: known.get(name) or declare(d, columns_of(d)) for name, d in job.streams.items()}
+    streams = {
+        name: replace(known[name], operators=d.operators) if name in known else declare(d, columns_of(d))
+        for name, d in job.streams.items()
+    }
     ended = {name for name, entry in latest.items() if not entry.active}
     asked = [
         one for one in bound_all(job, streams) if one.name not in ended or latest[one.name].query != one.query

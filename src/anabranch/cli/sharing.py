@@ -10,11 +10,13 @@ decide that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anabranch.catalog.entries import NewSubscription
 from anabranch.families.filters.forest import Forest
+from anabranch.families.filters.made import made_of, widened
 from anabranch.model.stream import Stream
 from anabranch.predicates.conjunction import Normal
 from anabranch.predicates.normal import normal_form
@@ -70,6 +72,7 @@ def _text(normal: Normal) -> str:
 
 def _filters(members: Sequence[NewSubscription], stream: Stream) -> list[Group]:
     """A group a node of the forest that the family itself would build, depth first."""
+    stream = widened(stream, (made for one in members for made in made_of(one.spec)))
     normals = [_condition(one, stream) for one in members]
     forest = Forest.build(normals, stream)
     places = {node: place for place, node in enumerate(forest.nodes)}
@@ -126,6 +129,9 @@ def summary(groups: Sequence[Group]) -> list[str]:
         else:
             line += f" in {_count(len(own), 'group')}"
         out.append(line)
+        users = Counter(made.name for group in own for one in group.members for made in made_of(one.spec))
+        for name, count in sorted(users.items()):
+            out.append(f"{stream}, {family}: {name} is made once for {_count(count, 'subscription')}")
     return out
 
 

@@ -20,7 +20,7 @@ from anabranch.language.bind_moving import bind_moving
 from anabranch.language.bind_points import bind_clusters, bind_detect, bind_nearest
 from anabranch.language.clauses import AGGREGATE, Clauses
 from anabranch.language.conditions import condition
-from anabranch.language.errors import pointing_into, unknown
+from anabranch.language.errors import pointing_into, refuse, unknown
 from anabranch.language.parse import parse
 from anabranch.language.scopes import ItemScope
 from anabranch.language.wxquery.bind import bind_wxquery
@@ -72,8 +72,10 @@ def _bind_wxquery(tree: WXQuery, streams: Mapping[str, Stream]) -> Bound:
 
 
 def _bind_kind(tree: s.Query, scope: ItemScope) -> tuple[str, Spec]:
-    clauses, head = Clauses(tree), tree.head
+    clauses, head = Clauses(tree, scope.is_operator), tree.head
     where = _where(clauses, scope)
+    if scope.called is not None and not isinstance(head, s.Chosen):
+        raise refuse("operators work in select and aggregate queries only", scope.called)
     match head:
         case s.Chosen() if clauses.kind == AGGREGATE:
             return "filters", bind_aggregate(head, clauses, scope, where)

@@ -53,15 +53,16 @@ def possible(term: Term, stream: Stream, place: s.Place) -> Term:
 
 def bind_select(head: s.Chosen, scope: ItemScope, where: Term) -> Select:
     if not head.items:
-        return Select(tuple(Output(column.name, column.name) for column in scope.stream.columns), where)
+        every = tuple(Output(column.name, column.name) for column in scope.given)
+        return Select(every, where, tuple(scope.made.values()))
     outputs = [_output(item, scope) for item in head.items]
     _check_names([output.name for output in outputs], head)
-    return Select(tuple(outputs), where)
+    return Select(tuple(outputs), where, tuple(scope.made.values()))
 
 
 def _output(item: s.Item, scope: ItemScope) -> Output:
-    assert isinstance(item.value, s.Name)
-    column = scope.column(item.value).name
+    value = item.value
+    column = (scope.column(value) if isinstance(value, s.Name) else scope.call(value)).name
     return Output(column, item.alias.text if item.alias else column)
 
 
@@ -94,7 +95,7 @@ def bind_aggregate(head: s.Chosen, clauses: Clauses, scope: ItemScope, where: Te
     window = bind_window(clause, clauses.get(s.AtEndClause), scope.stream, scope.text)
     results = ResultScope(scope.text, aggregations, types, scope.stream, partial(_called, scope=scope))
     having = _having(clauses, results)
-    return Aggregate(tuple(results.aggregations), window, where, having)
+    return Aggregate(tuple(results.aggregations), window, where, having, tuple(scope.made.values()))
 
 
 def _having(clauses: Clauses, scope: ResultScope) -> Term:
@@ -113,6 +114,12 @@ def bind_aggregation(item: s.Item, scope: ItemScope) -> tuple[Aggregation, Colum
             f"{call.text} is a column among aggregates; select either, or write for example max({call.text})",
             item.place,
         )
+    if scope.is_operator(call.function):
+        shown = scope.shown(call.place)
+        raise refuse(
+            f"{shown} is a value an item among aggregates; select either, or write for example max({shown})",
+            item.place,
+        )
     aggregation, type_ = _called(call, scope)
     return replace(aggregation, name=item.alias.text) if item.alias else aggregation, type_
 
@@ -122,15 +129,30 @@ def _called(call: s.Call, scope: ItemScope) -> tuple[Aggregation, ColumnType]:
     if call.function not in FUNCTIONS:
         raise unknown_function(call)
     function = Function(call.function)
-    column = None if call.argument is None else scope.column(call.argument).name
-    type_ = _result_type(function, None if column is None else scope.stream.type_of(column), call)
+    column = _aggregated(call, scope)
+    type_ = _result_type(function, None if column is None else scope.stream.type_of(column), call, scope)
     return Aggregation(function, column, default_name(function, column)), type_
 
 
-def _result_type(function: Function, column: ColumnType | None, call: s.Call) -> ColumnType:
+def _aggregated(call: s.Call, scope: ItemScope) -> str | None:
+    match call.arguments:
+        case ():
+            return None
+        case (s.Name() as name,):
+            return scope.column(name).name
+        case (s.Call() as inner,):
+            return scope.call(inner).name
+    wrong = call.arguments[-1].place
+    raise refuse(
+        f"found '{scope.shown(wrong)}', expected one column or operator: {call.function}(price)",
+        wrong,
+    )
+
+
+def _result_type(function: Function, column: ColumnType | None, call: s.Call, scope: ItemScope) -> ColumnType:
     if function is Function.COUNT:
         return ColumnType.INT
-    if column is None or call.argument is None:
+    if column is None:
         raise refuse(
             f"{function}(*) has no meaning; only count takes *, the others a column: {function}(price)",
             call.place,
@@ -140,6 +162,6 @@ def _result_type(function: Function, column: ColumnType | None, call: s.Call) ->
     )
     if not allowed:
         takes = "numbers and timestamps" if function in (Function.MIN, Function.MAX) else "numbers"
-        words = f"{call.argument.text} is {TYPE_WORDS[column]}"
+        words = f"{scope.shown(call.arguments[0].place)} is {TYPE_WORDS[column]}"
         raise refuse(f"{words}; {function} takes {takes}, count takes any column", call.place)
     return ColumnType.FLOAT if function is Function.AVG else column

@@ -93,12 +93,12 @@ def _object(name: s.Expression, stream: Stream, text: str) -> str:
 
 def _value(call: s.Call, stream: Stream, text: str) -> str:
     """`count`, `min(x)`, `max(x)`, `min(y)` or `max(y)`."""
-    argument = call.argument
-    if call.function == "count" and argument is None:
+    if call.function == "count" and not call.arguments:
         return "count"
     axes = dict(zip(stream.position, AXES, strict=True)) | {axis: axis for axis in AXES}
-    if call.function in ("min", "max") and argument is not None and argument.text in axes:
-        return f"{call.function}({axes[argument.text]})"
+    match call.arguments:
+        case (s.Name(text=name),) if call.function in ("min", "max") and name in axes:
+            return f"{call.function}({axes[name]})"
     own = "".join(
         f", {name} as {axis}" for name, axis in zip(stream.position, AXES, strict=True) if name != axis
     )

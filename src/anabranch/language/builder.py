@@ -78,9 +78,12 @@ class Builder(Transformer[Token, Parts]):
     def item(self, value: s.Name | s.Call, alias: s.Name | None) -> s.Item:
         return s.Item(value, alias, s.span(value.place, (alias or value).place))
 
-    def call(self, function: Token, _left: Token, argument: s.Name | Token, right: Token) -> s.Call:
-        column = None if isinstance(argument, Token) else argument
-        return s.Call(function.lower(), column, s.span(place_of(function), place_of(right)))
+    def call(self, function: Token, _left: Token, *rest: Any) -> s.Call:
+        *given, right = rest
+        arguments = tuple(each for each in given if not isinstance(each, Token))  # the star is a token
+        place = s.span(place_of(function), place_of(right))
+        nested = any(isinstance(each, s.Call) or each.depth for each in arguments)
+        return s.Call(function.lower(), arguments, place, deeper(deepest(arguments), place) if nested else 0)
 
     def nearest(self, first: Token, k: s.Expression, point: s.Point, by: s.By | None) -> s.NearestItems:
         return s.NearestItems(k, point, by, s.span(place_of(first), (by or point).place))

@@ -6,6 +6,7 @@ Never: what a clause says.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar, cast
 
 from anabranch.language import syntax as s
@@ -50,10 +51,11 @@ _HINTS: dict[tuple[str, type[s.Clause]], str] = {
 }
 
 
-def kind_of(head: s.Head) -> str:
+def kind_of(head: s.Head, is_operator: Callable[[str], bool]) -> str:
     match head:
         case s.Chosen(items=items):
-            return AGGREGATE if any(isinstance(item.value, s.Call) for item in items) else SELECT
+            calls = (item.value for item in items if isinstance(item.value, s.Call))
+            return AGGREGATE if any(not is_operator(call.function) for call in calls) else SELECT
         case s.NearestItems():
             return NEAREST
         case s.ClustersWithin():
@@ -64,10 +66,10 @@ def kind_of(head: s.Head) -> str:
 
 
 class Clauses:
-    """The clauses of one query, by their class."""
+    """The clauses of one query, by their class. Functions that are no operators are aggregates."""
 
-    def __init__(self, query: s.Query) -> None:
-        self.kind = kind_of(query.head)
+    def __init__(self, query: s.Query, is_operator: Callable[[str], bool]) -> None:
+        self.kind = kind_of(query.head, is_operator)
         self._by_class: dict[type[object], s.Clause] = {}
         for clause in query.clauses:
             self._add(clause)

@@ -7,14 +7,17 @@ Never: a condition.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from anabranch.families.filters.made import result_type, widened
 from anabranch.families.filters.spec import HIDDEN, Aggregation, Function
 from anabranch.language.errors import refuse, short, unknown
-from anabranch.language.syntax import Call, Name, Place
+from anabranch.language.numbers import multiply, stored
+from anabranch.language.syntax import Call, Expression, Name, Number, Place, Signed, String, Truth
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.errors import QueryError
+from anabranch.model.errors import JobError, QueryError
+from anabranch.model.operators import Made, Operator, Read
 from anabranch.model.stream import Stream
 
 #: How a type is called in an error.
@@ -53,12 +56,17 @@ class Scope(ABC):
 
 
 class ItemScope(Scope):
-    """The columns of a stream."""
+    """The columns of a stream, and those that its operators make where a query calls them: `made`, each
+    behind those that it reads. `stream` has both.
+    """
 
     def __init__(self, text: str, stream: Stream) -> None:
         super().__init__(text)
         self.stream = stream
+        self.made: dict[str, Made] = {}
+        self.called: Place | None = None  # where an operator is called first
         self._columns: Mapping[str, Column] = {column.name: column for column in stream.columns}
+        self._operators = {operator.name: operator for operator in stream.operators}
 
     def column(self, name: Name) -> Column:
         column = self._columns.get(name.text)
@@ -66,11 +74,59 @@ class ItemScope(Scope):
             raise unknown_column(name, self._columns, f"in stream {self.stream.name}")
         return column
 
+    @property
+    def given(self) -> tuple[Column, ...]:
+        """The stream's own columns."""
+        return tuple(self._columns.values())
+
+    def is_operator(self, function: str) -> bool:
+        return function in self._operators
+
     def call(self, call: Call) -> Column:
+        if call.function in self._operators:
+            return self._made(call, self._operators[call.function])
         if call.function not in FUNCTIONS:
-            raise unknown_function(call)
+            raise unknown_function(call, self._operators)
         raise refuse(
             f"{self.shown(call.place)} is an aggregate; conditions on aggregates belong in HAVING", call.place
+        )
+
+    def _made(self, call: Call, operator: Operator) -> Column:
+        if not call.arguments:
+            raise refuse(f"{call.function}(*) has no meaning; an operator takes columns", call.place)
+        arguments = tuple(map(self._argument, call.arguments))
+        if not any(isinstance(each, Read) for each in arguments):
+            raise refuse(
+                f"{self.shown(call.place)} reads no column; it is the same for every item", call.place
+            )
+        try:
+            made = Made(operator.name, arguments, result_type(operator, arguments, self.stream))
+        except JobError as error:
+            raise refuse(str(error), call.place) from error
+        if made.name in self._columns:
+            raise refuse(f"the stream has a column that is called {made.name!r} itself", call.place)
+        self.called = self.called or call.place
+        if made.name not in self.made:
+            self.made[made.name] = made
+            self.stream = widened(self.stream, [made])
+        return made.column
+
+    def _argument(self, expression: Expression) -> Read | int | float | str | bool:
+        match expression:
+            case Name():
+                return Read(self.column(expression).name)
+            case Call():
+                return Read(self.call(expression).name)
+            case Number(value=value, place=place):
+                return stored(value, place)
+            case Signed(sign=sign, value=Number(value=value), place=place):
+                return stored(multiply(sign, value, place), place)
+            case String(value=value) | Truth(value=value):
+                return value
+        raise refuse(
+            f"{self.shown(expression.place)}: an operator takes columns, constants, and what operators make "
+            "of them",
+            expression.place,
         )
 
 
@@ -146,6 +202,6 @@ def unknown_column(name: Name, columns: Mapping[str, Column], where: str) -> Que
     return unknown("column", name.text, columns, name.place, where, hint)
 
 
-def unknown_function(call: Call) -> QueryError:
+def unknown_function(call: Call, operators: Iterable[str] = ()) -> QueryError:
     place = (call.place[0], len(call.function))
-    return unknown("function", call.function, FUNCTIONS, place)
+    return unknown("function", call.function, (*FUNCTIONS, *operators), place)

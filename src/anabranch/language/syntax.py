@@ -71,12 +71,12 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`max(price)`; no argument is `count(*)`."""
+    """`max(price)`, `scale(en, 2.5)`; no argument is `count(*)`."""
 
     function: str
-    argument: Name | None
+    arguments: tuple[Expression, ...]
     place: Place
-    depth: ClassVar[int] = 0
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from decimal import Decimal
+from types import MappingProxyType
 from typing import ClassVar
 
 from anabranch.families.clusters.spec import Clusters, Emit
+from anabranch.families.filters.made import widened
 from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.families.moving.spec import Box, Circle, KNearest, Moving
 from anabranch.families.nearest.spec import METHODS, Nearest
@@ -20,6 +23,7 @@ from anabranch.language.numbers import time_text
 from anabranch.language.parse import keywords
 from anabranch.language.scopes import default_name
 from anabranch.model.columns import ColumnType
+from anabranch.model.operators import Made, Read
 from anabranch.model.stream import MICROSECONDS, Stream
 from anabranch.model.window import Window
 from anabranch.predicates.terms import TRUE, And, Constant, Difference, Not, Or, Term
@@ -31,10 +35,11 @@ def unparse(spec: Spec, stream: Stream) -> str:
     """The text of a query on `stream` that is bound to `spec`."""
     match spec:
         case Select():
+            calls = _calls(spec.made)
             outputs = ", ".join(
-                _as(_name(output.column), output.column, output.name) for output in spec.outputs
+                _as(calls.get(one.column) or _name(one.column), one.column, one.name) for one in spec.outputs
             )
-            return f"SELECT {outputs} {_from(stream, spec.condition)}"
+            return f"SELECT {outputs} {_from(widened(stream, spec.made), spec.condition, calls)}"
         case Aggregate():
             return _aggregate(spec, stream)
         case Nearest():
@@ -48,14 +53,17 @@ def unparse(spec: Spec, stream: Stream) -> str:
 
 
 def _aggregate(spec: Aggregate, stream: Stream) -> str:
+    stream, made = widened(stream, spec.made), _calls(spec.made)
     calls, written = [], {}
     for a in spec.aggregations:
-        call = f"{a.function.value}({'*' if a.column is None else _name(a.column)})"
+        column = "*" if a.column is None else made.get(a.column) or _name(a.column)
+        call = f"{a.function.value}({column})"
         default = default_name(a.function.value, a.column)
         if a.is_shown:
             calls.append(_as(call, default, a.name))
         written[a.name] = call if a.name == default or not a.is_shown else _name(a.name)
-    text = f"SELECT {', '.join(calls)} {_from(stream, spec.condition)} {_window(spec.window, stream)}"
+    source = _from(stream, spec.condition, made)
+    text = f"SELECT {', '.join(calls)} {source} {_window(spec.window, stream)}"
     if spec.having == TRUE:
         return text
     stamps = {a.name for a in spec.aggregations if gives_timestamp(a.function.value, a.column, stream)}
@@ -95,12 +103,30 @@ def _moving(spec: Moving, stream: Stream) -> str:
     return f"SELECT {head} {_from(stream, spec.condition)}{issuer}"
 
 
-def _from(stream: Stream, condition: Term) -> str:
+def _calls(made: tuple[Made, ...]) -> dict[str, str]:
+    """How the columns that operators make are written."""
+    written: dict[str, str] = {}
+    for one in made:
+        arguments = (
+            written.get(each.column) or _name(each.column) if isinstance(each, Read) else _constant(each)
+            for each in one.arguments
+        )
+        written[one.name] = f"{one.operator}({', '.join(arguments)})"
+    return written
+
+
+def _constant(value: int | float | str | bool) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return _string(value) if isinstance(value, str) else number_text(value)
+
+
+def _from(stream: Stream, condition: Term, written: Mapping[str, str] = MappingProxyType({})) -> str:
     text = f"FROM {_name(stream.name)}"
     if condition == TRUE:
         return text
     stamps = {column.name for column in stream.columns if column.type is ColumnType.TIMESTAMP}
-    return f"{text} WHERE {_Terms(stamps, {}).text(condition)}"
+    return f"{text} WHERE {_Terms(stamps, written).text(condition)}"
 
 
 def _window(window: Window, stream: Stream) -> str:
@@ -162,7 +188,7 @@ class _Terms(Terms):
     words = ("AND", "OR")
     empty = ("TRUE", "FALSE")
 
-    def __init__(self, stamps: set[str], written: dict[str, str]) -> None:
+    def __init__(self, stamps: set[str], written: Mapping[str, str]) -> None:
         super().__init__(stamps)
         self.written = written
 
@@ -174,11 +200,9 @@ class _Terms(Terms):
         return self.written.get(column) or _name(column)
 
     def constant(self, column: str, value: int | float | str | bool) -> str:
-        if isinstance(value, bool):
-            return "TRUE" if value else "FALSE"
-        if isinstance(value, str):
-            return _string(value)
-        return _timestamp(int(value)) if column in self.stamps else number_text(value)
+        if column in self.stamps and isinstance(value, int | float):
+            return _timestamp(int(value))
+        return _constant(value)
 
 
 def _timestamp(stamp_us: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from anabranch.model.operators import Operator
 from anabranch.model.stream import Time
 from anabranch.model.subscription import Subscription
 
@@ -49,11 +50,13 @@ class Source:
 @dataclass(frozen=True)
 class StreamDeclaration:
     """A stream as the job declares it. `settings` are those of semantics.md, lengths in the units of `time`
-    (seconds for a timestamp); what they say about columns is checked once the columns are known."""
+    (seconds for a timestamp); what they say about columns is checked once the columns are known. `operators`
+    are all that the job has."""
 
     name: str
     source: Source
     settings: Mapping[str, Any] = field(default_factory=dict)
+    operators: tuple[Operator, ...] = ()
 
 
 @dataclass(frozen=True)

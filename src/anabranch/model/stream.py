@@ -7,6 +7,7 @@ from functools import cached_property
 
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
+from anabranch.model.operators import Operator
 
 #: The column that carries an item's number in the stream, from 0; no user column can be called this.
 NUMBER = "#"
@@ -21,7 +22,8 @@ Time = int | float
 class Stream:
     """What a stream declares. Lengths (`lateness`, `tick`, `expire`) are in the units of `time`;
     for a timestamp these are seconds, kept here in microseconds like the timestamps themselves. `unit` is
-    that of distances where `metric` is haversine: km, m or miles; None is km."""
+    that of distances where `metric` is haversine: km, m or miles; None is km. `operators` are the functions
+    of users that queries may call."""
 
     name: str
     columns: tuple[Column, ...]
@@ -36,6 +38,7 @@ class Stream:
     metric: str = "euclidean"
     expire: Time | None = None
     unit: str | None = None
+    operators: tuple[Operator, ...] = ()
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

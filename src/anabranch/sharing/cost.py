@@ -57,7 +57,7 @@ class CostModel:
         if stream.aggregated is not None:
             return NUMBER * (2 + len(stream.aggregated.parts))
         known = self.statistics[stream.stream]
-        made = {column for operator in stream.operators for column in operator.makes}
+        made = {operator.name for operator in stream.operators}
         return sum(
             NUMBER if column in made else known.occurrence(column) * known.size(column)
             for column in stream.columns

@@ -9,11 +9,13 @@ equal for what is equal. Never: names or the order of result columns; those are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from anabranch.families.filters.made import widened
 from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Select
 from anabranch.model.columns import Column, ColumnType
+from anabranch.model.operators import Made
 from anabranch.model.stream import Stream, Time
 from anabranch.model.window import Window
 from anabranch.predicates.conjunction import EVERYTHING, Normal
@@ -23,19 +25,6 @@ from anabranch.predicates.text import normal_text
 
 #: The number of a window, from 0; and the count of its items, which every result carries.
 WINDOW, ITEMS = "window", "items"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Operator:
-    """A deterministic function of a user, known by name: from the columns `reads` of an item it makes others.
-
-    Two of them are the same if name and parameters are; nothing else is known about them.
-    """
-
-    name: str
-    parameters: tuple[int | float | str | bool, ...] = ()
-    reads: tuple[str, ...] = ()
-    makes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +63,7 @@ class Properties:
     stream: str
     selection: Normal
     columns: frozenset[str]
-    operators: frozenset[Operator] = frozenset()
+    operators: frozenset[Made] = frozenset()
     aggregated: Aggregated | None = None
     time: str | None = None
 
@@ -82,7 +71,7 @@ class Properties:
     def text(self) -> str:
         """For people: photons[en >= 1.3](en, ra), photons[...] avg of 60 every 40."""
         chosen = "" if self.selection == EVERYTHING else f"[{normal_text(self.selection)}]"
-        made = "".join(f" {one.name}{one.parameters}" for one in sorted(self.operators))
+        made = "".join(f" {name}" for name in sorted(one.name for one in self.operators))
         if self.aggregated is None:
             return f"{self.stream}{chosen}{made}({', '.join(sorted(self.columns))})"
         window, having = self.aggregated.window, self.aggregated.having
@@ -99,18 +88,11 @@ def source_properties(stream: Stream) -> Properties:
     )
 
 
-def properties_of(
-    spec: Select | Aggregate,
-    stream: Stream,
-    operators: Iterable[Operator] = (),
-    made: Mapping[str, ColumnType] | None = None,
-    since: Time | None = None,
-) -> Properties:
-    """What a bound query asks for. `made` are the types of the columns that `operators` make."""
-    more = tuple(Column(name, kind) for name, kind in (made or {}).items())
-    seen = replace(stream, columns=stream.columns + more) if more else stream
+def properties_of(spec: Select | Aggregate, stream: Stream, since: Time | None = None) -> Properties:
+    """What a bound query asks for."""
+    seen = widened(stream, spec.made)
     selection = normal_form(spec.condition, seen)
-    used = frozenset(operators)
+    used = frozenset(spec.made)
     if isinstance(spec, Select):
         chosen = frozenset(output.column for output in spec.outputs)
         return Properties(stream.name, selection, chosen, used, time=stream.time)

@@ -41,7 +41,7 @@ def needs(narrow: Properties, wide: Properties) -> frozenset[str]:
             wanted |= {narrow.time}
     fresh = narrow.operators - wide.operators
     wanted |= {column for operator in fresh for column in operator.reads}
-    return wanted - {column for operator in fresh for column in operator.makes}
+    return wanted - {operator.name for operator in fresh}
 
 
 def _match_aggregates(wide: Properties, narrow: Properties) -> bool:

@@ -6,22 +6,26 @@ columns that the first stream does not carry, so that a wrong match shows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch.families.filters.made import in_order, with_columns
 from anabranch.families.filters.spec import Aggregate, Function, Select
+from anabranch.model.operators import Operator
 from anabranch.predicates.conjunction import EVERYTHING, Normal
 from anabranch.predicates.evaluate import evaluate
 from anabranch.sharing.conditions import residual, term_of
-from anabranch.sharing.operators import Registry
 from anabranch.sharing.properties import ITEMS, WINDOW, Properties, canonical_name
 from anabranch.simulate.windows import Clock, average, from_items, from_windows
 
 Row = dict[str, Any]
 
-NO_OPERATORS = Registry()
+Operators = Mapping[str, Operator]
+NO_OPERATORS: Operators = MappingProxyType({})
 
 
 def derive(
@@ -29,10 +33,10 @@ def derive(
     wide: Properties,
     rows: pa.RecordBatch,
     clock: Clock,
-    registry: Registry = NO_OPERATORS,
+    operators: Operators = NO_OPERATORS,
 ) -> pa.RecordBatch:
     """The rows of `narrow` from those of `wide`."""
-    return derive_counted(narrow, wide, rows, clock, registry)[0]
+    return derive_counted(narrow, wide, rows, clock, operators)[0]
 
 
 def derive_counted(
@@ -40,7 +44,7 @@ def derive_counted(
     wide: Properties,
     rows: pa.RecordBatch,
     clock: Clock,
-    registry: Registry = NO_OPERATORS,
+    operators: Operators = NO_OPERATORS,
 ) -> tuple[pa.RecordBatch, int]:
     """The rows, and how many passed the selection, before any window."""
     if narrow == wide:
@@ -49,7 +53,8 @@ def derive_counted(
         assert narrow.aggregated is not None, "items cannot be made from aggregates"
         made = from_windows(wide.aggregated.window, narrow.aggregated, rows, clock)
         return _having(narrow.aggregated.having, made), 0
-    rows = registry.apply(narrow.operators - wide.operators, rows)
+    fresh = in_order(narrow.operators - wide.operators)
+    rows = with_columns(rows, fresh, operators, lambda _: [narrow.text])
     rows = _selected(residual(narrow.selection, wide.selection), rows)
     if narrow.aggregated is None:
         return rows.select(sorted(narrow.columns)), rows.num_rows

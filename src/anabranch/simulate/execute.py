@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from anabranch.sharing.installed import Added, Installed, Node
 from anabranch.sharing.network import Pair
-from anabranch.sharing.operators import Registry
-from anabranch.simulate.derive import NO_OPERATORS, derive_counted
+from anabranch.simulate.derive import NO_OPERATORS, Operators, derive_counted
 from anabranch.simulate.photons import Photons
 from anabranch.simulate.windows import Clock
 
@@ -41,7 +40,7 @@ def execute(
     installed: Installed,
     photons: Mapping[str, Photons],
     seconds: float,
-    registry: Registry = NO_OPERATORS,
+    operators: Operators = NO_OPERATORS,
 ) -> Measured:
     """All rows of all streams, which take `seconds` to arrive."""
     network = installed.network
@@ -61,7 +60,7 @@ def execute(
         clock = Clock(times[0].as_py(), times[-1].as_py())
         parent, came = installed.nodes[node.parent], done.rows[node.parent]
         begun = time.thread_time()
-        rows, passed = derive_counted(node.properties, parent.properties, came, clock, registry)
+        rows, passed = derive_counted(node.properties, parent.properties, came, clock, operators)
         done.cpu[node.path[0]] += (time.thread_time() - begun) * network.sites[node.path[0]].index
         done.rows[node.number] = rows
         work = installed.model.work_of(

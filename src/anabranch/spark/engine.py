@@ -38,9 +38,11 @@ from anabranch.catalog.sync import bound
 from anabranch.families.base import Shown
 from anabranch.families.registry import family as family_of
 from anabranch.families.results import rows_of
+from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import Engine as Settings
 from anabranch.model.job import Sink, Source, StreamDeclaration
+from anabranch.model.operators import Operator
 from anabranch.model.stream import Stream, Time
 from anabranch.model.subscription import Subscription
 from anabranch.spark import query as query_module
@@ -93,6 +95,7 @@ class Engine:
         self.catalog = Catalog(self.layout.catalog)
         self.deliveries = Deliveries(self.layout)
         self.streams: dict[str, Stream] = {}
+        self._operators: list[Operator] = []
         self._sources: dict[str, tuple[StreamDeclaration, T.StructType]] = {}
         self.queries: dict[tuple[str, str], StreamingQuery] = {}
         self._slow_starts: Counter[tuple[str, str]] = Counter()
@@ -122,8 +125,23 @@ class Engine:
         options = {key: value for key, value in settings.items() if key not in names}
         return self.declare(StreamDeclaration(name, Source(format, options, schema), own))
 
+    def operator(self, name: str, function: Callable[..., Any], type: str | None = None) -> None:
+        """Registers a deterministic function that queries may call: `scale(en, 2.5)` calls it with an array
+        of the column and 2.5, and it gives an array of the same length. Operators come before streams.
+        """
+        if self.streams:
+            raise JobError(
+                f"operator {name}: register operators before the streams that queries call them on"
+            )
+        if name in {operator.name for operator in self._operators}:
+            raise JobError(f"an operator {name} is registered already; give this one another name")
+        target = f"{function.__module__}:{getattr(function, '__qualname__', name)}"
+        kind = None if type is None else ColumnType(type)
+        self._operators.append(Operator(name, target, kind, function=function))
+
     def declare(self, declaration: StreamDeclaration) -> Stream:
         declaration = self._limited(declaration)
+        declaration = replace(declaration, operators=(*declaration.operators, *self._operators))
         schema, columns = self._schema(declaration)
         stream = declare(declaration, columns)
         self.catalog.register_stream(stream, declaration)

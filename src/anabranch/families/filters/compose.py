@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from anabranch.families.filters.composer import Composer
 from anabranch.families.filters.conditions import key_of
+from anabranch.families.filters.made import made_of, widened
+from anabranch.model.operators import Made
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
 from anabranch.zones.packets import DELIVER, Kind, Packet
@@ -36,7 +38,11 @@ class Compose(Stage):
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         composer = state.derived(MEMO, state.keys(), lambda: Composer.load(self.stream, state))
-        began, ended = queries.apply(state, self._own(zone, composer, packets))
+        own = self._own(zone, composer, packets)
+        made = [made for packet in own if packet.kind is Kind.ACTIVATE for made in _made_by(packet)]
+        if len(widened(composer.stream, made).columns) > len(composer.stream.columns):
+            composer = Composer.load(self.stream, state, made)  # made anew, with columns that are new
+        began, ended = queries.apply(state, own)
         progress = next(packet.facts for packet in reversed(packets) if packet.kind is Kind.PROGRESS)
         partials = [packet for packet in packets if packet.kind is Kind.PARTIAL]
         rows = composer.step(began, ended, partials, progress)
@@ -65,3 +71,7 @@ class Compose(Stage):
 
     def _is_here(self, zone: int, query: queries.Active) -> bool:
         return query.spec["kind"] == AGGREGATE and key_of(query.spec, self.stream) % self.zones == zone
+
+
+def _made_by(packet: Packet) -> list[Made]:
+    return [made for query in queries.begun(packet) for made in made_of(query.spec)]

@@ -4,14 +4,14 @@ In: the queries that begin and end in this batch, the slices of this batch, the 
 the table `aggregate`.
 
 In the state, beside the queries and their derived streams (held.py): `clock`, how far windows are composed,
-and `members`, for each query its derived stream and the position at which its windows in rows begin. All else
-is made from these when another worker takes over.
+`members`, for each query its derived stream and the position at which its windows in rows begin, and `made`,
+the columns that operators make. All else is made from these when another worker takes over.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,16 +23,18 @@ from anabranch.families.filters.conditions import key_of
 from anabranch.families.filters.derived import Shape
 from anabranch.families.filters.held import Held
 from anabranch.families.filters.incoming import Incoming
+from anabranch.families.filters.made import widened
 from anabranch.families.filters.spec import Aggregate
 from anabranch.families.filters.stored import get_json, put_json
 from anabranch.kernels import edges, windows
 from anabranch.kernels.slices import FLOAT_TIME
+from anabranch.model.operators import Made
 from anabranch.model.stream import Stream, Time
 from anabranch.zones import queries
 from anabranch.zones.packets import Packet
 from anabranch.zones.state import State
 
-CLOCK, MEMBERS = "clock", "members"
+CLOCK, MEMBERS, MADE = "clock", "members", "made"
 
 
 @dataclass
@@ -47,8 +49,10 @@ class Asked:
 
 
 class Composer:
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
+    def __init__(self, stream: Stream, made: Iterable[Made] = ()) -> None:
+        """`made` are the columns that operators make for the queries here, or made for earlier ones."""
+        self.made = list({column.name: column for column in made}.values())
+        self.stream = stream = widened(stream, self.made)
         self.held = Held(stream)
         self.derived = self.held.derived
         self.answers = Answers(stream)
@@ -167,6 +171,8 @@ class Composer:
     def save(self, state: State) -> None:
         """Puts what changed. After the end of the stream nothing is needed but to know of it."""
         put_json(state, CLOCK, [self.derived.origin, self.last, self.ended, self.held.next_id])
+        if self.made:
+            put_json(state, MADE, [column.to_json() for column in self.made])
         if self.ended:
             state.drop(MEMBERS)
             self.held.drop(state)
@@ -177,9 +183,9 @@ class Composer:
         self.held.save(state)
 
     @staticmethod
-    def load(stream: Stream, state: State) -> Composer:
-        """What the state says, made anew."""
-        made = Composer(stream)
+    def load(stream: Stream, state: State, more: Iterable[Made] = ()) -> Composer:
+        """What the state says, made anew; `more` columns are for queries that begin."""
+        made = Composer(stream, [*map(Made.from_json, get_json(state, MADE) or ()), *more])
         clock = get_json(state, CLOCK)
         if clock is None:
             return made

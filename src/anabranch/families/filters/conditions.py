@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.families.filters.forest import Forest
+from anabranch.families.filters.made import made_of, widened
 from anabranch.model.columns import Column
 from anabranch.model.stream import Stream
 from anabranch.predicates.conjunction import Normal
@@ -34,7 +35,7 @@ def _normal_and_key(text: str, columns: tuple[Column, ...]) -> tuple[Normal, int
 
 def key_of(spec: Mapping[str, Any], stream: Stream) -> int:
     """The key of the derived stream that a query is on, from its spec as JSON."""
-    return _normal_and_key(json.dumps(spec["condition"]), stream.columns)[1]
+    return _normal_and_key(json.dumps(spec["condition"]), widened(stream, made_of(spec)).columns)[1]
 
 
 def stream_key(normal: Normal) -> int:

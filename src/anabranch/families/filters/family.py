@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from anabranch.families.base import Family, Shown, Table
 from anabranch.families.filters.compose import Compose
+from anabranch.families.filters.made import made_of, widened
 from anabranch.families.filters.outputs import aggregate_shown
 from anabranch.families.filters.share import Share
 from anabranch.families.filters.spec import Aggregate, Select
@@ -40,6 +41,7 @@ class Filters(Family):
         return Chain((Share(stream, zones), Compose(stream, zones)), Slices(zones, self.least))
 
     def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
+        stream = widened(stream, made_of(spec))
         if spec["kind"] == AGGREGATE:
             return AGGREGATE, aggregate_shown(Aggregate.from_json(spec), stream)
         outputs = Select.from_json(spec).outputs

@@ -58,6 +58,9 @@ def _slots(packet: Packet, derived: DerivedStreams) -> Array:
 
 
 def _layouts(packet: Packet, derived: DerivedStreams) -> Array:
-    local = np.array(derived.book.understood(packet.facts["layouts"]), np.int64)
-    numbers: Array = local[packet.column("layout").to_numpy()]
+    sent = packet.column("layout").to_numpy()
+    used = np.flatnonzero(np.bincount(sent))  # of others, which went to another zone, nothing is known here
+    local = np.full(len(packet.facts["layouts"]), -1, np.int64)
+    local[used] = derived.book.understood(packet.facts["layouts"][number] for number in used)
+    numbers: Array = local[sent]
     return numbers

@@ -49,7 +49,7 @@ class LayoutBook:
     """Numbers layouts. They are few: sets of tracks that queries on one derived stream ask for together."""
 
     def __init__(self, stream: Stream) -> None:
-        self.columns = len(stream.columns)
+        self.stream = stream
         self.entries: list[tuple[bool, tuple[Track, ...]]] = []  # raw or not, its tracks
         self._numbers: dict[tuple[bool, tuple[Track, ...]], int] = {}
         self._arrays: slices.Layouts | None = None
@@ -80,7 +80,8 @@ class LayoutBook:
 
     def _made(self) -> slices.Layouts:
         first, operations, columns, offsets, widths, masks = [0], [], [], [], [], []
-        where = np.full((len(self.entries), slices.OPERATIONS, self.columns), -1, np.int64)
+        shape = (len(self.entries), slices.OPERATIONS, len(self.stream.columns))
+        where = np.full(shape, -1, np.int64)
         for number, (raw, tracks) in enumerate(self.entries):
             masks.append(max(1, -(-len(tracks) // 64)) if raw else 0)
             offset = 0
@@ -100,10 +101,16 @@ class LayoutBook:
     # on their way to another stage, and in the state
 
     def described(self, numbers: Iterable[int]) -> list[Any]:
+        """With columns by name: those that operators make have other places elsewhere."""
+        names = [column.name for column in self.stream.columns]
         return [
-            [raw, [list(track) for track in tracks]] for raw, tracks in (self.entries[n] for n in numbers)
+            [raw, [[op, names[column]] for op, column in tracks]]
+            for raw, tracks in (self.entries[n] for n in numbers)
         ]
 
     def understood(self, described: Iterable[Any]) -> list[int]:
         """The numbers that these layouts have here."""
-        return [self._number(raw, tuple((op, column) for op, column in tracks)) for raw, tracks in described]
+        places = {column.name: place for place, column in enumerate(self.stream.columns)}
+        return [
+            self._number(raw, tuple((op, places[name]) for op, name in tracks)) for raw, tracks in described
+        ]

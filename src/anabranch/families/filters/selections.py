@@ -11,13 +11,14 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.filters.slots import used_only
 from anabranch.families.filters.spec import Select
 from anabranch.kernels.fanout import fan_out
 from anabranch.model.stream import NUMBER, Stream
 from anabranch.zones.columns import Array
 
 SUBSCRIPTIONS = "subscriptions"
+#: So many pairs of an item and a subscription are in one batch of rows at most; Arrow counts them in 32 bits.
+MOST = 2**30
 
 
 class Selections:
@@ -55,25 +56,36 @@ class Selections:
             self._columns[column] -= 1
         self._lists = None
 
-    def answers(self, items: pa.RecordBatch, offsets: Array, nodes: Array) -> pa.RecordBatch | None:
-        """The rows of the table for these items, given the nodes of each; None if nobody gets any."""
+    def answers(self, items: pa.RecordBatch, offsets: Array, nodes: Array) -> list[pa.RecordBatch]:
+        """The rows of the table for these items, given the nodes of each, as few batches as lists allow."""
         if not self._by_node or not len(nodes):
-            return None
-        user_offsets, users, names = self._node_users(int(nodes.max()) + 1)
-        kept, list_offsets, codes = fan_out(offsets, nodes, user_offsets, users)
+            return []
+        met = np.bincount(nodes)
+        user_offsets, users, names = self._node_users(len(met))
+        counts = np.diff(user_offsets)
+        if items.num_rows > 1 and met @ counts[: len(met)] > MOST:
+            half = items.num_rows // 2
+            cut = offsets[half]
+            return [
+                *self.answers(items.slice(0, half), offsets[: half + 1], nodes[:cut]),
+                *self.answers(items.slice(half), offsets[half:] - cut, nodes[cut:]),
+            ]
+        # A query has one node, so its place among the users of the nodes that were met is its code.
+        there = np.repeat(np.r_[met > 0, np.zeros(len(counts) - len(met), bool)], counts)
+        local = (np.cumsum(there) - 1).astype(np.int32)
+        kept, list_offsets, codes = fan_out(offsets, nodes, user_offsets, local)
         if not len(kept):
-            return None
+            return []
         wanted = [NUMBER, *(c.name for c in self.stream.columns if self._columns[c.name] > 0)]
         rows = items.select(wanted)
         if len(kept) < items.num_rows:
             rows = rows.take(pa.array(kept))
-        used, local = used_only(codes, names)
         lists = pa.ListArray.from_arrays(
             pa.array(list_offsets),
-            pa.DictionaryArray.from_arrays(pa.array(local), pa.array(used, pa.string())),
+            pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names[users[there]], pa.string())),
         )
         columns = [rows.column(0), lists, *rows.columns[1:]]
-        return pa.record_batch(columns, names=[NUMBER, SUBSCRIPTIONS, *wanted[1:]])
+        return [pa.record_batch(columns, names=[NUMBER, SUBSCRIPTIONS, *wanted[1:]])]
 
     def _node_users(self, least: int) -> tuple[Array, Array, Array]:
         """CSR node -> codes, for at least the first `least` nodes, and the names; kept until a query begins

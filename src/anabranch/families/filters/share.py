@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from anabranch.families.filters.conditions import Conditions
 from anabranch.families.filters.lifting import Lifting
+from anabranch.families.filters.made import made_of
+from anabranch.families.filters.making import Making
 from anabranch.families.filters.selections import Selections
 from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.model.stream import Stream, Time
@@ -39,6 +41,8 @@ class Sharing:
     """The queries of a zone of `share`, brought up to date one by one."""
 
     def __init__(self, stream: Stream, zones: int, active: Collection[queries.Active]) -> None:
+        self.making = Making(stream, (made_of(query.spec) for query in active))
+        stream = self.making.stream
         self.conditions = Conditions(stream, (query.spec for query in active))
         self.selections = Selections(stream)
         self.lifting = Lifting(stream, zones, COMPOSE)
@@ -49,7 +53,12 @@ class Sharing:
     def __len__(self) -> int:
         return len(self._queries)
 
+    def knows(self, query: queries.Active) -> bool:
+        """Whether all columns are there that operators make for it."""
+        return self.making.knows(made_of(query.spec))
+
     def begin(self, query: queries.Active) -> None:
+        self.making.begin(query.number, query.name, made_of(query.spec))
         node, key = self.conditions.enter(query.spec)
         if query.spec["kind"] == "select":
             select = Select.from_json(query.spec)
@@ -69,6 +78,7 @@ class Sharing:
         else:
             self.lifting.remove(number)
         self.conditions.leave(query.json)
+        self.making.cease(number, query.spec.made)
 
 
 class Share(Stage):
@@ -91,8 +101,8 @@ class Share(Stage):
     def _changed(self, state: State, sharing: Sharing, packet: Packet) -> Sharing:
         """The queries after ACTIVATE or CANCEL."""
         began, ended = queries.apply(state, [packet])
-        if len(began) > max(100, len(sharing)):
-            sharing = self._built(state)  # faster than one by one
+        if not all(map(sharing.knows, began)) or len(began) > max(100, len(sharing)):
+            sharing = self._built(state)  # with columns that are new, or faster than one by one
         else:
             for query in began:
                 sharing.begin(query)
@@ -106,9 +116,9 @@ class Share(Stage):
 
     def _segment(self, sharing: Sharing, items: pa.RecordBatch, origin: Time | None) -> list[Packet]:
         """What items between two changes of the queries give."""
+        items = sharing.making.with_columns(items)
         offsets, nodes = sharing.conditions.match(items)
         out = sharing.lifting.partials(items, offsets, nodes, origin)
-        rows = sharing.selections.answers(items, offsets, nodes)
-        if rows is not None:
+        for rows in sharing.selections.answers(items, offsets, nodes):
             out.append(Packet(DELIVER, 0, Kind.RESULT, rows, {"table": "select"}))
         return out

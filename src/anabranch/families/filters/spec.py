@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from anabranch.model.operators import Made
 from anabranch.model.window import Window
 from anabranch.predicates.terms import TRUE, Term, from_json, to_json
 
@@ -20,21 +21,27 @@ class Output:
 
 @dataclass(frozen=True)
 class Select:
-    """Items that satisfy `condition`, with the chosen columns."""
+    """Items that satisfy `condition`, with the chosen columns; `made` are those that operators make."""
 
     outputs: tuple[Output, ...]
     condition: Term = TRUE
+    made: tuple[Made, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "select",
             "outputs": [[output.column, output.name] for output in self.outputs],
             "condition": to_json(self.condition),
+            **_made_to_json(self.made),
         }
 
     @staticmethod
     def from_json(spec: dict[str, Any]) -> Select:
-        return Select(tuple(Output(*pair) for pair in spec["outputs"]), from_json(spec["condition"]))
+        return Select(
+            tuple(Output(*pair) for pair in spec["outputs"]),
+            from_json(spec["condition"]),
+            _made_from_json(spec),
+        )
 
 
 class Function(StrEnum):
@@ -67,13 +74,14 @@ class Aggregate:
     """Aggregates over windows of the items that satisfy `condition`.
 
     `having` is a condition over the names of the aggregations and `items`. Aggregations that only `having`
-    asks for are not shown.
+    asks for are not shown. `made` are columns that operators make.
     """
 
     aggregations: tuple[Aggregation, ...]
     window: Window
     condition: Term = TRUE
     having: Term = TRUE
+    made: tuple[Made, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -82,6 +90,7 @@ class Aggregate:
             "window": self.window.to_json(),
             "condition": to_json(self.condition),
             "having": to_json(self.having),
+            **_made_to_json(self.made),
         }
 
     @staticmethod
@@ -91,4 +100,13 @@ class Aggregate:
             Window.from_json(spec["window"]),
             from_json(spec["condition"]),
             from_json(spec["having"]),
+            _made_from_json(spec),
         )
+
+
+def _made_to_json(made: tuple[Made, ...]) -> dict[str, Any]:
+    return {"made": [each.to_json() for each in made]} if made else {}
+
+
+def _made_from_json(spec: dict[str, Any]) -> tuple[Made, ...]:
+    return tuple(Made.from_json(each) for each in spec.get("made", ()))

@@ -160,7 +160,8 @@ def _aggregation(clause: w.Let, names: Names, scope: ItemScope) -> tuple[Aggrega
     if whole and clause.function.text != "count":
         raise refuse(f"{clause.function.text} of whole items; name the element, such as $w/en", path.place)
     argument = None if whole else s.Name(names.leaf(meaning.path, path).name, path.place)
-    call = s.Call(clause.function.text, argument, s.span(clause.function.place, path.place))
+    arguments = () if argument is None else (argument,)
+    call = s.Call(clause.function.text, arguments, s.span(clause.function.place, path.place))
     column = None if argument is None else argument.text
     named = variable.name == plain_variable(call.function, column)
     if variable.name in WINDOW_COLUMNS:

@@ -26,6 +26,8 @@ _TAG = re.compile(r"[^\W\d][\w.-]*")
 
 def unparse_wxquery(spec: Spec, stream: Stream) -> str:
     match spec:
+        case Select(made=made) | Aggregate(made=made) if made:
+            raise _cannot(f"it has no operators of users, such as {made[0].name}")
         case Select():
             return _select(spec, stream)
         case Aggregate():
