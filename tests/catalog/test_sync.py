@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.database import Address
 from anabranch.catalog.job import check_queries, load_job, sync_job
-from anabranch.catalog.sqlite import Catalog
 from anabranch.catalog.sync import Synced, bound
 from anabranch.model.control import Activate, Cancel
 from anabranch.model.errors import JobError
@@ -23,8 +24,8 @@ STREAMS = {"photons": photons()}
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with Catalog(tmp_path / "catalog.sqlite") as opened:
+def catalog(address: Address) -> Iterator[Catalog]:
+    with Catalog(address) as opened:
         yield registered(opened)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.catalog.sqlite import Catalog
+from anabranch.catalog.catalog import Catalog
 from anabranch.cli import main
 from anabranch.model.control import Activate, Cancel
 from anabranch.model.errors import RunError

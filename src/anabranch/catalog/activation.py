@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.entries import NewSubscription
-from anabranch.catalog.sqlite import Catalog
 from anabranch.model.errors import JobError
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from anabranch.catalog import reading
 from anabranch.catalog.declare import STREAM_CHECKS, declare, stored_time, utc
+from anabranch.catalog.postgres import SCHEMES
 from anabranch.catalog.reading import JobText, Section, Wrong
 from anabranch.catalog.sources import absolute, is_url, read_source, reads_own_results
 from anabranch.catalog.sync import check_queries, sync_job
@@ -236,6 +237,15 @@ def _check_sink_apart(path: Path, streams: dict[str, StreamDeclaration], sink: S
             )
 
 
+def _catalog_url(value: Any) -> str:
+    if not isinstance(value, str) or not value.startswith(SCHEMES):
+        raise Wrong(
+            "the URL of a PostgreSQL database: postgresql://user@host/database; without it the catalog is a "
+            "SQLite file below the sink"
+        )
+    return value
+
+
 _ENGINE_CHECKS: dict[str, reading.Check] = {
     "zones": reading.count,
     "trigger": reading.at_least_zero,
@@ -243,6 +253,7 @@ _ENGINE_CHECKS: dict[str, reading.Check] = {
     "max_files_per_batch": reading.count,
     "max_bytes_per_batch": reading.count,
     "checkpoint": reading.text,
+    "catalog": _catalog_url,
     "spark": reading.table,
 }
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.declare import stored_time
 from anabranch.catalog.entries import FROM_JOB, FROM_SUBSCRIBE, Entry, NewSubscription, part_name
 from anabranch.catalog.reading import suggestion
-from anabranch.catalog.sqlite import Catalog
 from anabranch.model.errors import JobError
 from anabranch.model.job import Job
 from anabranch.model.stream import Stream

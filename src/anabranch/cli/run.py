@@ -26,12 +26,13 @@ def run(
 
     Example: anabranch run job.toml --once
     """
+    from anabranch.catalog.database import exists
     from anabranch.catalog.job import check_queries, load_job
     from anabranch.catalog.layout import layout_for
     from anabranch.catalog.sources import missing_paths
 
     loaded = load_job(job)
-    if not layout_for(loaded).catalog.exists():  # later on, the files that the schema came from may be gone
+    if not exists(layout_for(loaded).catalog):  # later on, the files that the schema came from may be gone
         for error in missing_paths(loaded):
             raise error
     check_queries(loaded)

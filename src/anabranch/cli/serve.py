@@ -72,9 +72,10 @@ def serve(
 
 
 def _tokens_exist(layout: Layout) -> bool:
+    from anabranch.catalog.database import exists
     from anabranch.catalog.tokens import Tokens
 
-    if not layout.catalog.exists():
+    if not exists(layout.catalog):
         return False
     tokens = Tokens(layout.catalog)
     try:

@@ -14,12 +14,12 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from anabranch.catalog.activation import settled
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.entries import ACTIVE, Entry, NewSubscription, dump_stream
 from anabranch.catalog.job import check_name, stored_time
 from anabranch.catalog.layout import Layout
 from anabranch.catalog.reading import suggestion
-from anabranch.catalog.sqlite import Catalog
 from anabranch.catalog.sync import bound
 from anabranch.catalog.tokens import Role, Tokens
 from anabranch.language.wxquery.recognise import is_wxquery

@@ -72,11 +72,11 @@ def run_demo(seconds: float = 30, path: Path | None = None) -> None:
 
 def _show(console: Console, folder: Path) -> None:
     """A few results, and how to see more."""
+    from anabranch.catalog.catalog import Catalog
     from anabranch.catalog.deliveries import Deliveries
-    from anabranch.catalog.sqlite import Catalog
 
     layout = layout_for(load_job(folder / "job.toml"))
-    deliveries, catalog = Deliveries(layout), Catalog(layout.catalog)
+    deliveries, catalog = Deliveries(layout), Catalog.existing(layout.catalog)
     counts = deliveries.counts("photons", "filters", "select")
     table = Table(
         "subscription",
