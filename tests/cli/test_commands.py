@@ -135,7 +135,7 @@ def test_run_and_demo_hand_over(anabranch: Command, tmp_path: Path, monkeypatch:
 
     calls: list[tuple[object, ...]] = []
     run, demo = ModuleType("anabranch.spark.run"), ModuleType("anabranch.spark.demo")
-    run.run_job = lambda job, **settings: calls.append((job.path.name, settings))  # type: ignore[attr-defined]
+    run.run_job = lambda job, **settings: calls.append((job.path.name, *settings.items()))  # type: ignore[attr-defined]
     demo.run_demo = lambda *settings: calls.append(settings)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "anabranch.spark.run", run)
     monkeypatch.setitem(sys.modules, "anabranch.spark.demo", demo)
@@ -143,7 +143,8 @@ def test_run_and_demo_hand_over(anabranch: Command, tmp_path: Path, monkeypatch:
     (tmp_path / "photons" / "1.parquet").touch()
     assert anabranch("run", write_job(tmp_path), "--seconds", "2.5", "--quiet").code == 0
     assert anabranch("demo", "--seconds", "3", "--path", tmp_path).code == 0
-    assert calls == [("job.toml", {"once": False, "seconds": 2.5, "quiet": True}), (3.0, tmp_path)]
+    given = (("once", False), ("seconds", 2.5), ("quiet", True))
+    assert [call[:4] for call in calls] == [("job.toml", *given), (3.0, tmp_path)]
 
 
 # --- how it ends ---

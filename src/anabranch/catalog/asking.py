@@ -42,7 +42,7 @@ class Asking:
         latest = self._latest(names)
         ((last,),) = self._database.read("SELECT coalesce(max(number), 0) FROM subscriptions")
         first, moment = last + 1, now()
-        rows, log = [], []
+        rows, log, receivers = [], [], []
         for number, new in enumerate(self._all, start=first):
             label = self._label(new, number, latest.get(new.name))
             latest[new.name] = (ACTIVE, None)
@@ -52,8 +52,12 @@ class Asking:
             log.append((new.stream, new.family, "activate", number, times[0], moment))
             if new.until is not None:
                 log.append((new.stream, new.family, "cancel", number, times[1], moment))
+            if new.receiver is not None:
+                receivers.append((number, new.receiver, new.place))
         self._database.write_many(f"INSERT INTO subscriptions VALUES ({', '.join('?' * 13)}, NULL, ?)", rows)
         logged(self._database, log)
+        added = "INSERT INTO receivers VALUES (?, ?, ?, 0, NULL, NULL, NULL)"
+        self._database.write_many(added, receivers)
         ends = accumulate((1 + len(new.parts) for new in self._asked), initial=first)
         return list(ends)[:-1]
 

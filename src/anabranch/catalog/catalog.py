@@ -12,6 +12,7 @@ order: who has seen version 7 will never find a new 6.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -211,6 +212,10 @@ class Catalog:
         names = [row[0] for row in rows]
         raise JobError(f"unknown subscription {name!r}{suggestion(name, names)}")
 
+    def receivers(self) -> dict[int, str]:
+        """The addresses of the subscriptions that are sent to one, by number."""
+        return dict(self._database.read("SELECT subscription, address FROM receivers"))
+
     # the control log
 
     def end(self, stream: str, family: str) -> int:
@@ -250,6 +255,12 @@ class Catalog:
         return [_control(*row) for row in rows]
 
     # facts about the job
+
+    def identity(self) -> str:
+        """Tells this catalog's subscriptions from those of others, for who receives from several."""
+        if self.meta("identity") is None:
+            self.set_meta("identity", uuid.uuid4().hex[:12])
+        return str(self.meta("identity"))
 
     def meta(self, key: str) -> Any:
         """What was kept under a key, None if nothing was."""

@@ -22,6 +22,7 @@ from anabranch.catalog.sources import absolute, is_url, read_source, reads_own_r
 from anabranch.catalog.sync import check_queries, sync_job
 from anabranch.model.errors import JobError
 from anabranch.model.job import FILE_SINKS, SINK_FORMATS, Engine, Job, Sink, StreamDeclaration
+from anabranch.model.receiver import receiver_of
 from anabranch.model.subscription import Moment, Subscription
 
 __all__ = ["check_name", "check_queries", "declare", "load_job", "stored_time", "sync_job"]
@@ -158,7 +159,13 @@ def _subscriptions(source: JobText, tables: Any) -> tuple[Subscription, ...]:
 
 
 def _subscription(section: Section) -> Subscription:
-    checks = {"name": _name, "query": reading.text, "activate": reading.moment, "cancel": reading.moment}
+    checks = {
+        "name": _name,
+        "query": reading.text,
+        "activate": reading.moment,
+        "cancel": reading.moment,
+        "deliver": _receiver,
+    }
     values = section.read(checks, ["name", "query"])
     begin, end = values.get("activate"), values.get("cancel")
     if begin is not None and end is not None and not _before(begin, end):
@@ -167,7 +174,14 @@ def _subscription(section: Section) -> Subscription:
             "cancel must be greater than activate, and both numbers or both dates",
             "cancel",
         )
-    return Subscription(values["name"], values["query"], begin, end)
+    return Subscription(values["name"], values["query"], begin, end, values.get("deliver"))
+
+
+def _receiver(value: Any) -> str:
+    try:
+        return str(receiver_of(reading.text(value)))
+    except JobError as error:
+        raise Wrong(f"the address of a receiver; {error}") from None
 
 
 def _before(begin: Moment, end: Moment) -> bool:

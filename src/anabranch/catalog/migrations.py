@@ -61,6 +61,18 @@ STEPS: tuple[tuple[str, ...], ...] = (
             revoked TEXT
         )""",
     ),
+    (
+        """
+        CREATE TABLE receivers (
+            subscription BIGINT PRIMARY KEY REFERENCES subscriptions (number),
+            address TEXT NOT NULL,
+            place TEXT NOT NULL,
+            sent BIGINT NOT NULL,
+            tried TEXT,
+            error TEXT,
+            ended TEXT
+        )""",
+    ),
 )
 
 #: What this release reads and writes.

@@ -60,10 +60,10 @@ class Postgres:
         )
 
     def has_tables(self, connection: psycopg.Connection[Any]) -> bool:
-        return connection.execute("SELECT to_regclass('meta')").fetchall() != [(None,)]
+        return bool(connection.execute("SELECT to_regclass('meta') IS NOT NULL").fetchall()[0][0])
 
     def lost(self, connection: psycopg.Connection[Any]) -> bool:
-        return connection.closed
+        return bool(connection.closed)
 
     def begin(self, connection: psycopg.Connection[Any]) -> None:
         connection.execute("BEGIN")

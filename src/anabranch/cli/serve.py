@@ -31,6 +31,12 @@ def serve(
     ] = 1_000,
     requests: Annotated[float, typer.Option(min=0.1, help="Requests a second an owner may send.")] = 50.0,
     listeners: Annotated[int, typer.Option(min=0, help="Open event streams an owner may have.")] = 100,
+    batches: Annotated[
+        int, typer.Option(min=1, help="Batches of results back that an owner sees.")
+    ] = 1_000_000,
+    private_receivers: Annotated[
+        bool, typer.Option(help="Send results also to Kafka and to addresses that are not public.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Run a job until it is stopped, and serve it over HTTP: subscriptions, results, plan, metrics.
@@ -41,7 +47,9 @@ def serve(
     from anabranch.catalog.layout import layout_for
     from anabranch.catalog.sources import missing_paths
     from anabranch.cli.explain import plan_of
+    from anabranch.cli.run import sent
     from anabranch.service.desk import Desk, Limits
+    from anabranch.service.gate import is_loopback
     from anabranch.service.server import check_address, serving
 
     loaded = load_job(job)
@@ -55,14 +63,15 @@ def serve(
     from anabranch.spark.measures import measures  # Spark takes seconds to start: only now
     from anabranch.spark.run import run_job
 
-    limits = Limits(subscriptions, requests, listeners)
+    limits = Limits(subscriptions, requests, listeners, batches)
 
     def beside(engine: Engine) -> AbstractContextManager[None]:
         desk = Desk(engine.layout, lambda: plan_of(engine.layout.root), limits, lambda: measures(engine))
 
         @contextmanager
         def served() -> Iterator[None]:
-            with serving(desk, host, port) as address:
+            desk.private_receivers = private_receivers
+            with sent(engine, private_receivers or is_loopback(host)), serving(desk, host, port) as address:
                 typer.echo(f"Serving {address} (openapi.json there describes it)", err=True)
                 yield
 

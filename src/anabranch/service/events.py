@@ -1,8 +1,8 @@
 """Results live, as server-sent events.
 
 In: a shelf and a place on it. Out: an event a row, its id the place behind it, so that a listener who names
-the last id it saw gets the next row, none twice and none left out. Never: a row that is kept for a slow
-listener: it is read when the listener has taken what came before.
+the last id it saw gets the next row, none twice and none left out; `event: gap` where some are no longer
+shown. Never: a row that is kept for a slow listener: it is read when the listener has taken what came before.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ async def events(shelf: Shelf, cursor: Cursor, welcome: Callable[[], bool]) -> A
     while True:
         if shelf.latest() >= cursor.batch:
             page = await to_thread.run_sync(shelf.page, cursor, ROWS)
+            if page.skipped:
+                yield f'event: gap\ndata: {{"kept_from": "{page.kept_from}"}}\n\n'.encode()
             if page.pieces:
                 yield text_of(page)
                 told = time.monotonic()
