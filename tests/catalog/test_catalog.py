@@ -16,6 +16,7 @@ from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.database import Address, exists
 from anabranch.catalog.entries import NewSubscription
 from anabranch.catalog.migrations import FORMAT, STEPS
+from anabranch.catalog.receivers import Delivery, Receivers
 from anabranch.catalog.tokens import Role, Tokens
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control import Activate, Cancel, End
@@ -213,6 +214,31 @@ def test_facts(catalog: Catalog) -> None:
     catalog.set_meta("job", {"fingerprint": [1, 2]})
     catalog.set_meta("job", "again")
     assert catalog.meta("job") == "again"
+
+
+# --- receivers ---
+
+
+def test_receivers(catalog: Catalog, address: Address) -> None:
+    part = NewSubscription("a/2", "photons", "filters", "select", "", SPEC, receiver="https://x.org/")
+    whole = NewSubscription("a", "photons", "filters", "select", "", SPEC, parts=(part,))
+    late = NewSubscription("b", "photons", "filters", "select", "", SPEC, receiver="kafka:t@b:1", place="7:0")
+    assert catalog.subscribe_many([whole, late]) == [1, 3]
+    assert catalog.receivers() == {2: "https://x.org/", 3: "kafka:t@b:1"}
+    receivers = Receivers(address)
+    assert [(entry.name, sent.place) for entry, sent in receivers.open()] == [("a/2", "0:0"), ("b", "7:0")]
+    receivers.note([(2, "4:1", 9, "then", "no answer", None), (3, "8:0", 2**40, "then", None, "now")])
+    receivers.note([])
+    assert receivers.all() == {
+        2: Delivery("https://x.org/", "4:1", 9, "then", "no answer", None),
+        3: Delivery("kafka:t@b:1", "8:0", 2**40, "then", None, "now"),
+    }
+    assert [entry.number for entry, _ in receivers.open()] == [2]
+    receivers.close()
+
+
+def test_a_catalog_has_an_identity(catalog: Catalog) -> None:
+    assert catalog.identity() == catalog.identity() != ""
 
 
 # --- the database ---

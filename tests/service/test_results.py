@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import httpx
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.layout import Layout
+from anabranch.service.events import events
 from anabranch.service.pages import Cursor, Shelf
 from anabranch.service.routes import ARROW, MORE, NEXT
 from tests.cli.sinks import deliver
@@ -186,3 +188,26 @@ def test_metrics(http: httpx.Client, layout: Layout) -> None:
     second = values()
     assert second['anabranch_results_total{stream="photons",kind="select",subscription="all"}'] == "4"
     assert second['anabranch_results_total{stream="photons",kind="select",subscription="q\\"\\\\"}'] == "0"
+
+
+def test_the_last_batch_comes_before_the_end() -> None:
+    """It may be committed between the look for a new batch and the look for the end."""
+    batches: list[list[int]] = [[1]]
+
+    def ended() -> bool:
+        if len(batches) == 1:
+            batches.append([2, 3])
+        return True
+
+    schema = pa.schema([("n", pa.int64())])
+    shelf = Shelf(
+        schema, lambda: len(batches) - 1, lambda batch: pa.table({"n": batches[batch]}, schema), ended
+    )
+
+    async def listened() -> str:
+        return b"".join([event async for event in events(shelf, Cursor(), lambda: True)]).decode()
+
+    text = anyio.run(listened)
+    assert [line for line in text.splitlines() if line.startswith(("data", "event"))] == [
+        *('data: {"n": 1}', 'data: {"n": 2}', 'data: {"n": 3}', "event: end", "data: {}")
+    ]

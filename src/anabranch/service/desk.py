@@ -77,7 +77,7 @@ class Desk:
         self.catalog = Catalog.existing(self.layout.catalog)
         self.tokens = Tokens(self.layout.catalog)
         self.receivers = Receivers(self.layout.catalog)
-        self.deliveries = Deliveries(self.layout)
+        self.deliveries = Deliveries(self.layout, pages.RECENT_BYTES)
         self.planning = threading.Lock()  # a plan of thousands of queries takes seconds: one at a time
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """What is to be sent to one receiver next, and how far it has come.
 
 In: a subscription's shelf and the place up to which all was acknowledged. Out: lots, in order: some rows of
-one batch each. A batch does not change, and where a lot begins decides where it ends; so a lot that is sent again
-has the same rows under the same key. Every row has a place of its own (`batch:row`), by which a receiver can
-tell repeats one by one. Never: more than AHEAD rows in memory.
+one batch each. A batch does not change, and where a lot begins decides where it ends; so a lot that is sent
+again has the same rows under the same key. Every row has a place of its own (`batch:row`), by which a
+receiver can tell repeats one by one. Never: more than AHEAD rows in memory.
 """
 
 from __future__ import annotations

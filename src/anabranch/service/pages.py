@@ -28,6 +28,9 @@ from anabranch.zones.dead import SCHEMA
 #: So many batches are looked at for one page; a subscription that is seldom answered takes several pages.
 MOST_BATCHES = 1_000
 
+#: What is kept of files that were read lately.
+RECENT_BYTES = 32 << 20
+
 _CURSOR = re.compile(r"([0-9]{1,12}):([0-9]{1,12})")
 
 

@@ -56,7 +56,7 @@ class Sender:
 
     def __init__(self, layout: Layout, private: bool = True, produce: Produce | None = None) -> None:
         self.private, self.produce = private, produce
-        self._deliveries = Deliveries(layout)
+        self._deliveries = Deliveries(layout, pages.RECENT_BYTES)
         self._catalog, self._receivers = Catalog.existing(layout.catalog), Receivers(layout.catalog)
         self._boxes: dict[int, Outbox] = {}
         self._latest: dict[tuple[str, str], int] = {}
@@ -126,13 +126,16 @@ class Sender:
         changed = [box for box in self._boxes.values() if box.changed]
         for box in changed:
             box.changed = False  # before its state is taken: what changes meanwhile is noted next time
+        states = [box.state() for box in changed]
         try:
-            self._receivers.note([box.state() for box in changed])
+            self._receivers.note(states)
         except Exception:
             for box in changed:
                 box.changed = True
             raise
-        self._boxes = {number: box for number, box in self._boxes.items() if box.ended is None}
+        for number, *_, ended in states:
+            if ended is not None:
+                del self._boxes[number]
 
     def _passed(self, entry: Entry) -> bool:
         """Whether the stream is behind the end of a subscription that was cancelled."""
