@@ -4,7 +4,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup java chromium pictures demo test check torture cluster bench kafka format pins clean
+.PHONY: help setup java chromium pictures demo test check torture cluster bench kafka postgres format pins clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -13,6 +13,8 @@ READY := .venv/.ready
 SECONDS ?= 30
 KAFKA_PORT ?= 9092
 KAFKA_DATA ?= .kafka
+POSTGRES_PORT ?= 5433
+POSTGRES_DATA ?= .postgres
 ARGS ?=
 
 help: ## list the targets
@@ -71,6 +73,9 @@ bench: setup java ## measure, JSON out
 kafka: java ## run a Kafka broker on 127.0.0.1:KAFKA_PORT until Ctrl-C (needs Maven)
 	tools/kafka start --port $(KAFKA_PORT) --data $(KAFKA_DATA)
 
+postgres: ## run a throwaway PostgreSQL on 127.0.0.1:POSTGRES_PORT until Ctrl-C (Debian's packages)
+	tools/postgres start --port $(POSTGRES_PORT) --data $(POSTGRES_DATA)
+
 format: setup ## format the code, fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -89,6 +94,6 @@ pins: ## write the requirements files from what .venv holds
 	  open("requirements-dev.txt", "w").write(head.format("what development adds.") + "\n".join(["-r requirements.txt", *rest]) + "\n")'
 
 clean: ## remove what builds and runs leave behind (.venv stays)
-	rm -rf build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .kafka
+	rm -rf build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .kafka .postgres
 	rm -rf spark-warehouse metastore_db derby.log artifacts
 	find src tests bench examples tools -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

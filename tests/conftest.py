@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
+import uuid
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -74,6 +77,35 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert started.returncode == 0, started.stderr
     yield started.stdout.strip()
     subprocess.run([ROOT / "tools" / "kafka", "stop", "--data", str(data)], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a real PostgreSQL server on loopback."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    data = tempfile.mkdtemp(prefix="anabranch-postgres-")  # pytest's own folders are closed to other users
+    tool = str(ROOT / "tools" / "postgres")
+    started = subprocess.run(
+        [tool, "start", "--port", "0", "--data", data, "--background"], capture_output=True, text=True
+    )
+    if started.returncode == 3:
+        shutil.rmtree(data)
+        pytest.skip(started.stderr.strip().splitlines()[-1])
+    assert started.returncode == 0, started.stderr
+    yield started.stdout.strip()
+    subprocess.run([tool, "stop", "--data", data], check=True, capture_output=True)
+    shutil.rmtree(data)
+
+
+@pytest.fixture
+def postgres_catalog(postgres: str) -> str:
+    """The URL of an empty schema for one catalog."""
+    import psycopg
+
+    name = f"t{uuid.uuid4().hex}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+    return f"{postgres}?options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(scope="session")

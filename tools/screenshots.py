@@ -14,10 +14,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.spark.demo import demo_queries
 from PIL import Image
 
 from anabranch.catalog.sync import bound
+from anabranch.cli.tour import tour_queries
 from anabranch.model.subscription import Subscription
 from anabranch.sharing.scenario import Scenario, read_scenario
 from tests.e2e.browser import chromium, looks, missing
@@ -46,7 +46,8 @@ QUERIES = {
     "map-flights": "SELECT icao24, longitude, latitude FROM flights",
     "map-targets": "SELECT latitude, longitude FROM targets",
 }
-DEMO = 6  # subscriptions of `anabranch demo`
+TOUR = ("vela", "vela_hot", "hot", "odd", "sky_000", "sky_001")  # of `anabranch demo`
+QUERIES = {name: tour_queries(2)[name] for name in TOUR} | QUERIES
 HISTORY_S = 25
 
 
@@ -57,7 +58,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         job = LocalJob(Path(temporary) / "out", generated(), pause_s=0.5)
-        asked = demo_queries(DEMO) | QUERIES
+        asked = QUERIES
         job.catalog.subscribe_many([bound(Subscription(n, q), job.streams) for n, q in asked.items()])
         for _ in range(4):  # the first batches take longer: not what the pictures are about
             job.step()
@@ -81,7 +82,7 @@ def _network(folder: Path) -> Scenario:
         '[stream.targets]\nsite = "SP0"',
         '[stream.flights]\nsite = "SP2"',
     ]
-    for place, (name, text) in enumerate((demo_queries(DEMO) | QUERIES).items()):
+    for place, (name, text) in enumerate(QUERIES.items()):
         lines.append(f'[[query]]\nname = "{name}"\nsite = "SP{place * 5 % 8}"\nquery = """{text}"""')
     file = folder / "network.toml"
     file.write_text("\n".join(lines))

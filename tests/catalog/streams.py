@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.job import declare
-from anabranch.catalog.sqlite import Catalog
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.stream import Stream

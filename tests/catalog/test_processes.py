@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from pathlib import Path
 
-from anabranch.catalog.sqlite import Catalog
+from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.database import Address
 from anabranch.model.control import Activate, Cancel
 from tests.catalog.streams import registered
 
 EACH = 40
 
 
-def _subscribe(path: Path, who: str) -> None:
-    with Catalog(path) as catalog:
+def _subscribe(address: Address, who: str) -> None:
+    with Catalog(address) as catalog:
         registered(catalog)
         for count in range(EACH):
             catalog.subscribe(f"{who}{count}", "photons", "filters", "select", "", {"kind": "select"})
@@ -22,11 +22,11 @@ def _subscribe(path: Path, who: str) -> None:
                 catalog.cancel(f"{who}{count}")
 
 
-def _follow(path: Path, wanted: int) -> list[tuple[str, int]]:
+def _follow(address: Address, wanted: int) -> list[tuple[str, int]]:
     """Reads the log as a running job does: from the version it has seen to the newest."""
     seen: list[tuple[str, int]] = []
     version = 0
-    with Catalog(path) as catalog:
+    with Catalog(address) as catalog:
         while len(seen) < wanted:
             newest = catalog.version("photons", "filters")
             for control in catalog.log("photons", "filters", version, newest):
@@ -36,29 +36,28 @@ def _follow(path: Path, wanted: int) -> list[tuple[str, int]]:
     return seen
 
 
-def test_two_processes_write_while_a_third_follows(tmp_path: Path) -> None:
-    path = tmp_path / "catalog.sqlite"
+def test_two_processes_write_while_a_third_follows(address: Address) -> None:
     context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_subscribe, args=(path, who)) for who in ("a", "b")]
+    writers = [context.Process(target=_subscribe, args=(address, who)) for who in ("a", "b")]
     for writer in writers:
         writer.start()
     wanted = 2 * (EACH + EACH // 2)
     followed: list[tuple[str, int]] = []
-    follower = threading.Thread(target=lambda: followed.extend(_follow(path, wanted)), daemon=True)
+    follower = threading.Thread(target=lambda: followed.extend(_follow(address, wanted)), daemon=True)
     follower.start()
     for writer in writers:
         writer.join(60)
         assert writer.exitcode == 0
     follower.join(60)
-    with Catalog(path) as catalog:
+    with Catalog(address) as catalog:
         whole = catalog.log("photons", "filters", 0, catalog.version("photons", "filters"))
         assert len(catalog.subscriptions(state=None)) == 2 * EACH
         assert len(catalog.subscriptions()) == EACH
     assert followed == [(type(control).__name__, control.number) for control in whole]  # type: ignore[union-attr]
 
 
-def test_several_threads_share_one(tmp_path: Path) -> None:
-    with Catalog(tmp_path / "catalog.sqlite") as catalog:
+def test_several_threads_share_one(address: Address) -> None:
+    with Catalog(address) as catalog:
         registered(catalog)
 
         def work(who: int) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.database import Address
 from anabranch.catalog.job import check_queries, load_job, sync_job
-from anabranch.catalog.sqlite import Catalog
 from anabranch.catalog.sync import Synced, bound
 from anabranch.model.control import Activate, Cancel
 from anabranch.model.errors import JobError
@@ -23,8 +24,8 @@ STREAMS = {"photons": photons()}
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with Catalog(tmp_path / "catalog.sqlite") as opened:
+def catalog(address: Address) -> Iterator[Catalog]:
+    with Catalog(address) as opened:
         yield registered(opened)
 
 
@@ -152,3 +153,16 @@ def test_syntax_is_checked_without_columns(tmp_path: Path) -> None:
         check_queries(job(tmp_path, a="SELEC ra FROM photons", b="SELECT ra FROM photon"))
     assert "job.toml: subscription a: " in str(caught.value)
     assert "job.toml: subscription b: unknown stream 'photon'; did you mean 'photons'?" in str(caught.value)
+
+
+def test_where_its_results_are_sent(catalog: Catalog, tmp_path: Path) -> None:
+    def told(address: str) -> Job:
+        return job(tmp_path, a=f'{A}\ndeliver = "{address}"')
+
+    assert sync_job(catalog, told("https://x.org/a"), STREAMS) == Synced(added=["a"])
+    assert catalog.receivers() == {1: "https://x.org/a"}
+    assert sync_job(catalog, told("https://x.org/a"), STREAMS) == Synced(kept=["a"])
+    with pytest.raises(JobError, match=r"with deliver = https://x.org/a and .* with deliver = kafka"):
+        sync_job(catalog, told("kafka:t@b:9092"), STREAMS)
+    with pytest.raises(JobError, match=r"cannot be; it must be the address of a receiver"):
+        told("ftp://x/")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries, Manifest
 from anabranch.catalog.layout import Layout
-from anabranch.catalog.sqlite import Catalog
 from anabranch.catalog.sync import bound
 from anabranch.model.subscription import Subscription
 from anabranch.zones.dead import SCHEMA

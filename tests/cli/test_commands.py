@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.catalog.sqlite import Catalog
+from anabranch.catalog.catalog import Catalog
 from anabranch.cli import main
 from anabranch.model.control import Activate, Cancel
 from anabranch.model.errors import RunError
@@ -135,7 +135,7 @@ def test_run_and_demo_hand_over(anabranch: Command, tmp_path: Path, monkeypatch:
 
     calls: list[tuple[object, ...]] = []
     run, tour = ModuleType("anabranch.spark.run"), ModuleType("anabranch.cli.tour")
-    run.run_job = lambda job, **settings: calls.append((job.path.name, settings))  # type: ignore[attr-defined]
+    run.run_job = lambda job, **settings: calls.append((job.path.name, *settings.items()))  # type: ignore[attr-defined]
     tour.run_tour = lambda seconds, folder, beside: calls.append((seconds, folder))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "anabranch.spark.run", run)
     monkeypatch.setitem(sys.modules, "anabranch.cli.tour", tour)
@@ -143,7 +143,8 @@ def test_run_and_demo_hand_over(anabranch: Command, tmp_path: Path, monkeypatch:
     (tmp_path / "photons" / "1.parquet").touch()
     assert anabranch("run", write_job(tmp_path), "--seconds", "2.5", "--quiet").code == 0
     assert anabranch("demo", "--seconds", "3", "--path", tmp_path, "--no-browser").code == 0
-    assert calls == [("job.toml", {"once": False, "seconds": 2.5, "quiet": True}), (3.0, tmp_path)]
+    given = (("once", False), ("seconds", 2.5), ("quiet", True))
+    assert [call[:4] for call in calls] == [("job.toml", *given), (3.0, tmp_path)]
 
 
 # --- how it ends ---

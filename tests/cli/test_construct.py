@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.layout import Layout
-from anabranch.catalog.sqlite import Catalog
 from anabranch.catalog.sync import bound
 from anabranch.model.subscription import Subscription
 from tests.catalog.streams import photons, registered

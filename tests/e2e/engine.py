@@ -18,10 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.declare import declare
 from anabranch.catalog.deliveries import Deliveries, Manifest
 from anabranch.catalog.layout import Layout
-from anabranch.catalog.sqlite import Catalog
 from anabranch.cli.monitor import Monitor
 from anabranch.families.registry import family as family_of
 from anabranch.local.runner import LocalRunner

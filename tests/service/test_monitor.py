@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.layout import Layout
-from anabranch.catalog.sqlite import Catalog
 from anabranch.catalog.sync import bound
 from anabranch.cli.monitor import Monitor, measured_rate
 from anabranch.model.subscription import Subscription

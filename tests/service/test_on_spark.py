@@ -15,6 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.service.hooks import hooked
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 JOB = """
@@ -90,11 +92,14 @@ def _timed(http: httpx.Client, family: str) -> bool:
 
 
 def test_serve(served: Served, tmp_path: Path) -> None:
-    with httpx.Client(base_url=served.address(), trust_env=False, timeout=60) as http:
+    with (
+        hooked() as hook,
+        httpx.Client(base_url=served.address(), trust_env=False, timeout=60) as http,
+    ):
         refused = http.post("/api/subscriptions", json={"name": "x", "query": "SELECT enn FROM photons"})
         assert (refused.status_code, refused.json()["error"]["place"]["offset"]) == (422, 7)
         asked = {"name": "bright", "query": "SELECT det_time, en FROM photons WHERE en > 1"}
-        assert http.post("/api/subscriptions", json=asked).status_code == 201
+        assert http.post("/api/subscriptions", json=asked | {"deliver": hook.url}).status_code == 201
         near = "SELECT NEAREST 3 TO (130, -45) BY (ra, dec) FROM photons WINDOW ROWS 100"
         made = http.post("/api/subscriptions", json={"name": "near", "query": near})
         assert made.json()["family"] == "nearest"  # a family that no query of the job has: Spark starts it
@@ -102,6 +107,8 @@ def test_serve(served: Served, tmp_path: Path) -> None:
         live += events(http, "bright", 200, live[-1][0])  # cut off, and on from the last
         assert all(row["en"] > 1 for _, row in live)
         assert events(http, "near", 3)
+        hook.wait(lambda: len(hook.arrived()) >= 400)
+        assert hook.arrived()[:400] == [row for _, row in live]
         cancelled = http.delete("/api/subscriptions/bright").json()
         assert cancelled["state"] == "cancelled"
         text = http.get("/metrics").text

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import httpx
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.layout import Layout
+from anabranch.service.events import events
 from anabranch.service.pages import Cursor, Shelf
 from anabranch.service.routes import ARROW, MORE, NEXT
 from tests.cli.sinks import deliver
@@ -36,6 +38,7 @@ def test_pages(http: httpx.Client) -> None:
         "rows": [{"ra": 120.5, "star": '"s", <0>'}, {"ra": 122.5, "star": '"s", <2>'}],
         "next": "2:0",
         "more": False,
+        "kept_from": None,
     }
     assert [row for page in read(http, "all", 1) for row in page] == ALL
     assert list(read(http, "all", 2)) == [ALL[:2], ALL[2:]]
@@ -45,7 +48,7 @@ def test_a_page_goes_on_with_what_came_since(http: httpx.Client, layout: Layout)
     page = http.get("/api/results/all").json()
     deliver(layout, 2, [3], [["all"]], dead=[("late", "x")])
     more = http.get("/api/results/all", params={"after": page["next"]}).json()
-    assert more == {"rows": [{"det_time": 3.0, "ra": 123.5}], "next": "3:0", "more": False}
+    assert (more["rows"], more["next"], more["more"]) == ([{"det_time": 3.0, "ra": 123.5}], "3:0", False)
 
 
 def test_arrow(http: httpx.Client) -> None:
@@ -185,3 +188,26 @@ def test_metrics(http: httpx.Client, layout: Layout) -> None:
     second = values()
     assert second['anabranch_results_total{stream="photons",kind="select",subscription="all"}'] == "4"
     assert second['anabranch_results_total{stream="photons",kind="select",subscription="q\\"\\\\"}'] == "0"
+
+
+def test_the_last_batch_comes_before_the_end() -> None:
+    """It may be committed between the look for a new batch and the look for the end."""
+    batches: list[list[int]] = [[1]]
+
+    def ended() -> bool:
+        if len(batches) == 1:
+            batches.append([2, 3])
+        return True
+
+    schema = pa.schema([("n", pa.int64())])
+    shelf = Shelf(
+        schema, lambda: len(batches) - 1, lambda batch: pa.table({"n": batches[batch]}, schema), ended
+    )
+
+    async def listened() -> str:
+        return b"".join([event async for event in events(shelf, Cursor(), lambda: True)]).decode()
+
+    text = anyio.run(listened)
+    assert [line for line in text.splitlines() if line.startswith(("data", "event"))] == [
+        *('data: {"n": 1}', 'data: {"n": 2}', 'data: {"n": 3}', "event: end", "data: {}")
+    ]

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.layout import Layout
-from anabranch.catalog.sqlite import Catalog
 from anabranch.cli.explain import plan_of
 from anabranch.model.control import Activate, Cancel
 from tests.cli.conftest import Command, anabranch  # noqa: F401

@@ -14,7 +14,9 @@ from anabranch.model.errors import JobError
 from anabranch.service import events
 from anabranch.service.desk import Desk, Limits
 from anabranch.service.gate import is_loopback
+from anabranch.service.routes import ARROW, KEPT_FROM
 from anabranch.service.server import serving
+from tests.cli.sinks import deliver
 
 Headers = dict[str, dict[str, str]]
 ASK = {"name": "mine", "query": "SELECT ra FROM photons"}
@@ -145,6 +147,27 @@ def test_listeners_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> 
                 return
         time.sleep(0.1)
     raise AssertionError("the place of a listener that left is not free again")
+
+
+def test_results_an_owner(http: httpx.Client, desk: Desk, layout: Layout, tokens: Headers) -> None:
+    """An owner sees so many batches back, and is told; who sees all sees all."""
+    desk.limits = Limits(batches_kept=2, requests_a_second=1000)
+    ann, eve = tokens["ann"], tokens["eve"]
+    assert http.post("/api/subscriptions", json=ASK, headers=ann).status_code == 201
+    for batch in (2, 3):
+        deliver(layout, batch, [10 * batch, 10 * batch + 1], [["mine"], ["mine"]], dead=[("late", "{}")])
+    page = http.get("/api/results/mine", headers=ann).json()
+    assert ([row["ra"] for row in page["rows"]], page["kept_from"]) == ([140.5, 141.5, 150.5, 151.5], "2:0")
+    deliver(layout, 4, [40], [["mine"]], dead=[("late", "{}")])
+    page = http.get("/api/results/mine", params={"after": "2:1"}, headers=ann).json()
+    assert ([row["ra"] for row in page["rows"]], page["kept_from"]) == ([150.5, 151.5, 160.5], "3:0")
+    arrow = http.get("/api/results/mine", headers=ann | {"Accept": ARROW})
+    assert arrow.headers[KEPT_FROM] == "3:0"
+    whole = http.get("/api/results/mine", headers=eve).json()
+    assert (len(whole["rows"]), whole["kept_from"]) == (5, None)
+    with http.stream("GET", "/api/events/mine", headers=ann | {"Last-Event-ID": "2:1"}) as answer:
+        lines = [line for _, line in zip(range(9), answer.iter_lines(), strict=False) if line]
+    assert lines[1:5] == ["event: gap", 'data: {"kept_from": "3:0"}', "id: 3:1", 'data: {"ra": 150.5}']
 
 
 def test_without_tokens_only_this_machine(http: httpx.Client, desk: Desk) -> None:

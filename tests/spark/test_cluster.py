@@ -19,9 +19,9 @@ import pyspark
 import pytest
 
 import anabranch
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.layout import Layout
-from anabranch.catalog.sqlite import Catalog
 from anabranch.families.registry import family
 
 pytestmark = [

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.layout import Layout
-from anabranch.catalog.sqlite import Catalog
 from anabranch.families.registry import family
 
 pytestmark = pytest.mark.spark

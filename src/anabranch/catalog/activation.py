@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.entries import NewSubscription
-from anabranch.catalog.sqlite import Catalog
 from anabranch.model.errors import JobError
 
 
@@ -19,7 +19,11 @@ def settled(new: NewSubscription, catalog: Catalog, deliveries: Deliveries) -> N
     must not see what the other families of the stream have behind them, so it begins after the last item they
     saw.
     """
-    new = replace(new, parts=tuple(settled(part, catalog, deliveries) for part in new.parts))
+    new = replace(
+        new,
+        parts=tuple(settled(part, catalog, deliveries) for part in new.parts),
+        place=f"{deliveries.latest(new.stream, new.family) + 1}:0",  # no earlier batch has a result of it
+    )
     books = deliveries.books(new.stream)
     if books.get("ended"):
         raise JobError(

@@ -1,183 +1,172 @@
-"""One SQLite file, shared by several processes.
+"""The database of a catalog, SQLite or PostgreSQL, shared by several processes.
 
-In: statements. Out: rows; errors as ours, with what to do. Never: a transaction that outlives a call.
+In: an address and statements, which mark values with ? and are understood by both. Out: rows; errors as ours,
+with what to do. Never: a transaction that outlives a call.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, Protocol, TypeVar
 
-from anabranch.model.errors import AnabranchError, FormatError, RunError
+from anabranch.catalog.migrations import FORMAT, STEPS
+from anabranch.catalog.postgres import SCHEMES, Postgres
+from anabranch.catalog.sqlite import Sqlite
+from anabranch.model.errors import AnabranchError, FormatError
 
-FORMAT = 2
-BUSY_SECONDS = 30
+T = TypeVar("T")
 
-SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE streams (
-    name TEXT PRIMARY KEY,
-    declaration TEXT NOT NULL,
-    columns TEXT NOT NULL,
-    settings TEXT NOT NULL,
-    created TEXT NOT NULL
-);
-CREATE TABLE subscriptions (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL,
-    label TEXT NOT NULL UNIQUE,
-    stream TEXT NOT NULL REFERENCES streams (name),
-    family TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    query TEXT NOT NULL,
-    spec TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('active', 'cancelled')),
-    activate TEXT NOT NULL,
-    cancel TEXT NOT NULL,
-    origin TEXT NOT NULL,
-    created TEXT NOT NULL,
-    cancelled TEXT,
-    owner TEXT
-);
-CREATE INDEX subscriptions_by_name ON subscriptions (name, number);
-CREATE UNIQUE INDEX one_active_a_name ON subscriptions (name) WHERE state = 'active';
-CREATE TABLE control_log (
-    version INTEGER PRIMARY KEY AUTOINCREMENT,
-    stream TEXT NOT NULL REFERENCES streams (name),
-    family TEXT NOT NULL,
-    action TEXT NOT NULL CHECK (action IN ('activate', 'cancel', 'end')),
-    subscription INTEGER REFERENCES subscriptions (number),
-    at TEXT NOT NULL,
-    created TEXT NOT NULL
-);
-CREATE INDEX control_log_by_family ON control_log (stream, family, version);
-CREATE TABLE tokens (
-    id TEXT PRIMARY KEY,
-    owner TEXT NOT NULL,
-    role TEXT NOT NULL,
-    hash TEXT NOT NULL,
-    created TEXT NOT NULL,
-    revoked TEXT
-);
-"""
+#: The path of a SQLite file, or the URL of a PostgreSQL database.
+Address = Path | str
 
-#: What makes a catalog of a format one of the next.
-MIGRATIONS = {
-    1: ("ALTER TABLE subscriptions ADD COLUMN owner TEXT", SCHEMA[SCHEMA.index("CREATE TABLE tokens") :]),
-}
+
+class Backend(Protocol):
+    """What differs between the two."""
+
+    failures: tuple[type[Exception], ...]
+
+    @property
+    def shown(self) -> str: ...
+
+    def there(self) -> bool:
+        """Whether a catalog is there already."""
+
+    def connected(self) -> Any: ...
+
+    def has_tables(self, connection: Any, /) -> bool: ...
+
+    def lost(self, connection: Any, /) -> bool:
+        """Whether the server ended the connection."""
+
+    def begin(self, connection: Any, /) -> None:
+        """Begins a transaction that nobody else's overlaps."""
+
+    def run(self, connection: Any, statement: str, values: tuple[Any, ...], /) -> Any: ...
+
+    def run_many(self, connection: Any, statement: str, rows: list[tuple[Any, ...]], /) -> Any: ...
+
+    def error(self, error: Exception, /) -> AnabranchError: ...
+
+
+def backend_of(address: Address) -> Backend:
+    if isinstance(address, str) and address.startswith(SCHEMES):
+        return Postgres(address)
+    return Sqlite(Path(address))
+
+
+def shown(address: Address) -> str:
+    """As messages name it: without a password."""
+    return backend_of(address).shown
+
+
+def exists(address: Address) -> bool:
+    """Whether there is a catalog; none is made."""
+    backend = backend_of(address)
+    with _ours(backend):
+        return backend.there()
 
 
 class Database:
     """A connection that may be used from several threads, one at a time; each process opens its own."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, address: Address) -> None:
+        self._backend = backend_of(address)
         self._lock = threading.RLock()
-        with self._errors():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = self._connected()
+        self._writing = False
+        with _ours(self._backend):
+            self._connection = self._backend.connected()
             self._prepare()
+
+    @property
+    def shown(self) -> str:
+        """The address, as messages name it."""
+        return self._backend.shown
 
     def close(self) -> None:
         self._connection.close()
 
     def __del__(self) -> None:
-        with suppress(AttributeError, sqlite3.Error):
+        with suppress(Exception):
             self._connection.close()
 
     def read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock, self._errors():
-            return self._connection.execute(statement, values).fetchall()
+        def rows() -> list[tuple[Any, ...]]:
+            found: list[tuple[Any, ...]] = self._backend.run(self._connection, statement, values).fetchall()
+            return found
+
+        with self._lock, _ours(self._backend):
+            return rows() if self._writing else self._again(rows)
+
+    def write(self, statement: str, *values: Any) -> None:
+        """Inside `writing` only."""
+        assert self._writing
+        self._backend.run(self._connection, statement, values)
+
+    def write_many(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        assert self._writing
+        self._backend.run_many(self._connection, statement, rows)
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """A short transaction that has the right to write from its beginning, so that it never has to be
-        repeated.
+    def writing(self) -> Iterator[Database]:
+        """A short transaction. One writes at a time, whatever the process: what was read in it still holds
+        when it ends.
         """
-        with self._lock, self._errors():
-            self._connection.execute("BEGIN IMMEDIATE")
+        with self._lock, _ours(self._backend):
+            self._again(lambda: self._backend.begin(self._connection))
+            self._writing = True
             try:
-                yield self._connection
-                self._connection.execute("COMMIT")
+                yield self
+                self._backend.run(self._connection, "COMMIT", ())
             except BaseException:
-                with suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
+                with suppress(*self._backend.failures):
+                    self._backend.run(self._connection, "ROLLBACK", ())
                 raise
+            finally:
+                self._writing = False
 
-    def _connected(self) -> sqlite3.Connection:
-        target = f"file:{quote(str(self.path))}"
-        if self.path.exists() and not os.access(self.path.parent, os.W_OK):  # somebody else's results
-            target += "?mode=ro" if self.path.with_name(f"{self.path.name}-wal").exists() else "?immutable=1"
-        return sqlite3.connect(
-            target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
-        )
+    def _again(self, work: Callable[[], T]) -> T:
+        """Once more on a new connection if the server had ended the old one; nothing was changed on it."""
+        try:
+            return work()
+        except self._backend.failures:
+            if not self._backend.lost(self._connection):
+                raise
+            self._connection = self._backend.connected()
+            return work()
 
     def _prepare(self) -> None:
+        """Takes the steps that are missing, all of them or none."""
         found = self._format()
-        if found is None:
-            self._use_wal()
-            with self.writing() as database:
-                if self._format() is None:  # nobody else was faster
-                    for statement in SCHEMA.split(";\n"):
-                        database.execute(statement)
-                    database.execute("INSERT INTO meta VALUES ('format', ?)", [str(FORMAT)])
+        if found < FORMAT:
+            with self.writing():
+                for step in range(self._format(), FORMAT):  # another process may have been faster
+                    for statement in STEPS[step]:
+                        self.write(statement)
+                    self.write("DELETE FROM meta WHERE key = 'format'")
+                    self.write("INSERT INTO meta VALUES ('format', ?)", str(step + 1))
             found = self._format()
-        if found in MIGRATIONS:
-            found = self._migrated()
         if found != FORMAT:
             raise FormatError(
-                f"the catalog {self.path} has format {found}; this release reads format {FORMAT}: use the "
+                f"the catalog {self.shown} has format {found}; this release reads format {FORMAT}: use the "
                 "release that made it"
             )
-        self._connection.execute("PRAGMA foreign_keys = ON")
-        self._connection.execute(
-            "PRAGMA synchronous = FULL"
-        )  # Spark's log must not know a version that was lost
 
-    def _migrated(self) -> int | None:
-        """Brings an older catalog up to date, all the way or not at all; another process may be faster."""
-        with self.writing() as database:
-            while (found := self._format()) in MIGRATIONS:
-                for statement in MIGRATIONS[found]:
-                    database.execute(statement)
-                database.execute("UPDATE meta SET value = ? WHERE key = 'format'", [str(found + 1)])
-        return found
-
-    def _format(self) -> int | None:
-        if not self.read("SELECT 1 FROM sqlite_master WHERE name = 'meta'"):
-            return None
+    def _format(self) -> int:
+        """0 where there is nothing yet."""
+        if not self._backend.has_tables(self._connection):
+            return 0
         rows = self.read("SELECT value FROM meta WHERE key = 'format'")
-        return int(rows[0][0]) if rows else None
+        return int(rows[0][0]) if rows else 0
 
-    def _use_wal(self) -> None:
-        """Changing the mode does not wait for others as writing does."""
-        deadline = time.monotonic() + BUSY_SECONDS
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except AnabranchError:
-            raise
-        except sqlite3.OperationalError as error:
-            hint = f": another process has kept it for {BUSY_SECONDS} s" if "locked" in str(error) else ""
-            raise RunError(f"the catalog {self.path} cannot be used: {error}{hint}") from error
-        except sqlite3.DatabaseError as error:
-            raise FormatError(f"{self.path} is not a catalog of ours, or is damaged: {error}") from error
-        except OSError as error:
-            raise RunError(f"the catalog {self.path} cannot be made: {error.strerror}") from error
+@contextmanager
+def _ours(backend: Backend) -> Iterator[None]:
+    try:
+        yield
+    except AnabranchError:
+        raise
+    except backend.failures as error:
+        raise backend.error(error) from error

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anabranch.catalog.layout import Layout
+from anabranch.catalog.recent import Recent
 from anabranch.families.base import Shown, Table
 from anabranch.families.results import SUBSCRIPTION, SUBSCRIPTIONS, rows_of
 from anabranch.model.stream import NUMBER
@@ -54,10 +55,10 @@ def write_atomically(path: Path, body: bytes) -> None:
 
 
 class Deliveries:
-    """The deliveries below one sink, to write and to read."""
+    """The deliveries below one sink, to write and to read; for many readers, with so many bytes kept."""
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+    def __init__(self, layout: Layout, recent_bytes: int = 0) -> None:
+        self.layout, self._recent = layout, Recent(recent_bytes)
 
     # writing
 
@@ -141,7 +142,7 @@ class Deliveries:
     def _read(self, file: str, shown: Sequence[Shown], name: str) -> Iterator[pa.RecordBatch]:
         path = self.layout.root / file
         if path.suffix == ".parquet":
-            yield from pq.read_table(path).to_batches()
+            yield from self._recent.table(path).to_batches()
             return
         with path.open() as lines:
             mine = [row for row in map(json.loads, lines) if row[SUBSCRIPTION] == name]

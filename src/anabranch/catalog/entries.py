@@ -41,6 +41,8 @@ class NewSubscription:
     origin: str = FROM_SUBSCRIBE
     owner: str | None = None
     parts: tuple[NewSubscription, ...] = ()
+    receiver: str | None = None  # its address, and the place in the results where sending begins
+    place: str = "0:0"
 
 
 def part_name(name: str, place: int) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from anabranch.catalog import reading
 from anabranch.catalog.declare import STREAM_CHECKS, declare, stored_time, utc
+from anabranch.catalog.postgres import SCHEMES
 from anabranch.catalog.reading import JobText, Section, Wrong
 from anabranch.catalog.sources import absolute, is_url, read_source, reads_own_results
 from anabranch.catalog.sync import check_queries, sync_job
@@ -24,6 +25,7 @@ from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import FILE_SINKS, SINK_FORMATS, Engine, Job, Sink, StreamDeclaration
 from anabranch.model.operators import Operator
+from anabranch.model.receiver import receiver_of
 from anabranch.model.subscription import Moment, Subscription
 
 __all__ = ["check_name", "check_queries", "declare", "load_job", "stored_time", "sync_job"]
@@ -190,7 +192,13 @@ def _subscriptions(source: JobText, tables: Any) -> tuple[Subscription, ...]:
 
 
 def _subscription(section: Section) -> Subscription:
-    checks = {"name": _name, "query": reading.text, "activate": reading.moment, "cancel": reading.moment}
+    checks = {
+        "name": _name,
+        "query": reading.text,
+        "activate": reading.moment,
+        "cancel": reading.moment,
+        "deliver": _receiver,
+    }
     values = section.read(checks, ["name", "query"])
     begin, end = values.get("activate"), values.get("cancel")
     if begin is not None and end is not None and not _before(begin, end):
@@ -199,7 +207,14 @@ def _subscription(section: Section) -> Subscription:
             "cancel must be greater than activate, and both numbers or both dates",
             "cancel",
         )
-    return Subscription(values["name"], values["query"], begin, end)
+    return Subscription(values["name"], values["query"], begin, end, values.get("deliver"))
+
+
+def _receiver(value: Any) -> str:
+    try:
+        return str(receiver_of(reading.text(value)))
+    except JobError as error:
+        raise Wrong(f"the address of a receiver; {error}") from None
 
 
 def _before(begin: Moment, end: Moment) -> bool:
@@ -269,6 +284,15 @@ def _check_sink_apart(path: Path, streams: dict[str, StreamDeclaration], sink: S
             )
 
 
+def _catalog_url(value: Any) -> str:
+    if not isinstance(value, str) or not value.startswith(SCHEMES):
+        raise Wrong(
+            "the URL of a PostgreSQL database: postgresql://user@host/database; without it the catalog is a "
+            "SQLite file below the sink"
+        )
+    return value
+
+
 _ENGINE_CHECKS: dict[str, reading.Check] = {
     "zones": reading.count,
     "trigger": reading.at_least_zero,
@@ -276,6 +300,7 @@ _ENGINE_CHECKS: dict[str, reading.Check] = {
     "max_files_per_batch": reading.count,
     "max_bytes_per_batch": reading.count,
     "checkpoint": reading.text,
+    "catalog": _catalog_url,
     "spark": reading.table,
 }
 

@@ -4,7 +4,8 @@
       results/<stream>/<table>/          what was found
       dead_letters/<stream>/             what was late or rejected
       _anabranch/
-        catalog.sqlite                   streams, subscriptions, the control log
+        catalog.sqlite                   streams, subscriptions, the control log; if those are elsewhere:
+        catalog.json                     the URL of the PostgreSQL database
         checkpoints/<stream>.<family>/   Spark's
         manifests/<stream>.<family>/     one a batch: which files count
         back/<stream>.<family>/          back packets for the next batch
@@ -19,6 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from anabranch.catalog.bond import SQLITE, read_bond
+from anabranch.catalog.database import Address
 from anabranch.catalog.job import load_job
 from anabranch.model.errors import JobError
 from anabranch.model.job import Job
@@ -28,18 +31,22 @@ HIDDEN = "_anabranch"
 
 @dataclass(frozen=True)
 class Layout:
-    """`checkpoints` is where a job wants Spark's checkpoints, if not here."""
+    """`checkpoints` is where a job wants Spark's checkpoints, `url` where it wants its catalog, if not
+    here.
+    """
 
     root: Path
     checkpoints: Path | None = None
+    url: str | None = None
 
     @property
     def hidden(self) -> Path:
         return self.root / HIDDEN
 
     @property
-    def catalog(self) -> Path:
-        return self.hidden / "catalog.sqlite"
+    def catalog(self) -> Address:
+        """Where the catalog is: as the job says or, for who has only the folder, as the sink remembers."""
+        return self.url or (bond.url if (bond := read_bond(self.hidden)) else self.hidden / SQLITE)
 
     @property
     def lock(self) -> Path:
@@ -70,7 +77,7 @@ class Layout:
 
 def layout_for(job: Job) -> Layout:
     root = job.sink.path or job.path.with_name(f"{job.path.stem}.anabranch")
-    return Layout(root, job.engine.checkpoint)
+    return Layout(root, job.engine.checkpoint, job.engine.catalog)
 
 
 def layout_of(target: Path | str) -> Layout:

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.declare import stored_time
 from anabranch.catalog.entries import FROM_JOB, FROM_SUBSCRIBE, Entry, NewSubscription, part_name
 from anabranch.catalog.reading import suggestion
-from anabranch.catalog.sqlite import Catalog
 from anabranch.model.errors import JobError
 from anabranch.model.job import Job
-from anabranch.model.stream import Stream
+from anabranch.model.receiver import receiver_of
+from anabranch.model.stream import Stream, Time
 from anabranch.model.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def check_queries(job: Job) -> None:
 def sync_job(catalog: Catalog, job: Job, streams: Mapping[str, Stream]) -> Synced:
     """Adds what is new, all of it or, if one cannot be, nothing."""
     latest = {entry.name: entry for entry in catalog.subscriptions(state=None)}
+    receivers = catalog.receivers()
     synced = Synced()
     new: list[NewSubscription] = []
 
@@ -78,6 +80,7 @@ def sync_job(catalog: Catalog, job: Job, streams: Mapping[str, Stream]) -> Synce
         assert entry is not None
         if entry.active:
             _check_times(entry, asked, streams[entry.stream])
+            _check_same("deliver", receivers.get(entry.number), asked.deliver, asked.name)
         (synced.kept if entry.active else synced.cancelled).append(asked.name)
 
     _each(job, job.subscriptions, take)
@@ -112,9 +115,9 @@ def _part(asked: Subscription, name: str, part: Bound, stream: Stream) -> NewSub
     spec = part.spec.to_json()
     after = stored_time(stream, asked.activate, "activate")
     until = stored_time(stream, asked.cancel, "cancel")
-    return NewSubscription(
-        name, part.stream, part.family, spec["kind"], asked.query, spec, after, until, FROM_SUBSCRIBE
-    )
+    receiver = None if asked.deliver is None else str(receiver_of(asked.deliver))
+    bound = (name, part.stream, part.family, spec["kind"], asked.query, spec)
+    return NewSubscription(*bound, after, until, FROM_SUBSCRIBE, receiver=receiver)
 
 
 def _same_meaning(entry: Entry | None, made: NewSubscription, streams: Mapping[str, Stream]) -> bool:
@@ -139,16 +142,18 @@ def _check_times(entry: Entry, asked: Subscription, stream: Stream) -> None:
         ("activate", entry.activate, asked.activate),
         ("cancel", entry.cancel, asked.cancel),
     ):
-        wanted = stored_time(stream, moment, what)
-        if old != wanted:
-            before, now = (
-                f"without {what}" if time is None else f"with {what} = {time}" for time in (old, wanted)
-            )
-            raise JobError(
-                f"it runs {before} and is now wanted {now}; cancel it first (anabranch cancel ... "
-                f"{asked.name}), "
-                "or undo the change"
-            )
+        _check_same(what, old, stored_time(stream, moment, what), asked.name)
+
+
+def _check_same(what: str, old: Time | str | None, wanted: Time | str | None, name: str) -> None:
+    if old != wanted:
+        before, now = (
+            f"without {what}" if value is None else f"with {what} = {value}" for value in (old, wanted)
+        )
+        raise JobError(
+            f"it runs {before} and is now wanted {now}; cancel it first (anabranch cancel ... {name}), "
+            "or undo the change"
+        )
 
 
 def _line(query: str) -> str:

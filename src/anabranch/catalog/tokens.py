@@ -12,11 +12,10 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 
-from anabranch.catalog.database import Database
+from anabranch.catalog.asking import now
+from anabranch.catalog.database import Address, Database
 from anabranch.catalog.reading import suggestion
 from anabranch.model.errors import JobError
 
@@ -42,10 +41,10 @@ class Token:
 
 
 class Tokens:
-    """The tokens in a catalog's file. May be used from several threads."""
+    """The tokens in a catalog. May be used from several threads."""
 
-    def __init__(self, path: Path) -> None:
-        self._database = Database(path)
+    def __init__(self, address: Address) -> None:
+        self._database = Database(address)
 
     def close(self) -> None:
         self._database.close()
@@ -60,9 +59,8 @@ class Tokens:
         id, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
         text = f"{PREFIX}_{id}_{secret}"
         with self._database.writing() as database:
-            database.execute(
-                "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, NULL)", (id, owner, role, _hash(text), _now())
-            )
+            values = (id, owner, role.value, _hash(text), now())
+            database.write("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, NULL)", *values)
         return text
 
     def revoke(self, id: str) -> Token:
@@ -73,11 +71,13 @@ class Tokens:
         if found[id].revoked:
             raise JobError(f"token {id} is revoked already (at {found[id].revoked})")
         with self._database.writing() as database:
-            database.execute("UPDATE tokens SET revoked = ? WHERE id = ?", (_now(), id))
+            database.write("UPDATE tokens SET revoked = ? WHERE id = ?", now(), id)
         return found[id]
 
     def all(self) -> list[Token]:
-        rows = self._database.read("SELECT id, owner, role, created, revoked FROM tokens ORDER BY rowid")
+        rows = self._database.read(
+            "SELECT id, owner, role, created, revoked FROM tokens ORDER BY created, id"
+        )
         return [Token(id, owner, Role(role), created, revoked) for id, owner, role, created, revoked in rows]
 
     def exist(self) -> bool:
@@ -99,7 +99,3 @@ class Tokens:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

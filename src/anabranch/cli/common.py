@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.layout import Layout, layout_of
-from anabranch.catalog.sqlite import Catalog
 from anabranch.model.errors import JobError
 from anabranch.model.subscription import Moment
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.database import exists
 from anabranch.catalog.entries import Entry, NewSubscription
 from anabranch.catalog.layout import layout_for
-from anabranch.catalog.sqlite import Catalog
 from anabranch.cli.common import Target, opened, print_table
 from anabranch.model.job import Job, StreamDeclaration
 from anabranch.model.stream import Stream
@@ -166,7 +167,7 @@ def _of_job(job: Job) -> Asked:
     known: dict[str, Stream] = {}
     latest: dict[str, Entry] = {}
     layout = layout_for(job)
-    if layout.catalog.exists():
+    if exists(layout.catalog):
         with Catalog.existing(layout.catalog) as catalog:
             known = catalog.streams()
             latest = {entry.name: entry for entry in catalog.subscriptions(state=None)}

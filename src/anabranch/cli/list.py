@@ -17,6 +17,10 @@ class Form(StrEnum):
     JSON = "json"
 
 
+#: Shown where somebody's results are sent: rows that arrived, batches that have not been sent yet.
+SENT = ("receiver", "sent", "behind", "error")
+
+
 def list_subscriptions(
     target: Where,
     every: Annotated[bool, typer.Option("--all", help="Also those that were cancelled.")] = False,
@@ -32,18 +36,19 @@ def list_subscriptions(
         for facts in found:
             typer.echo(json.dumps(facts, ensure_ascii=False))
         return
+    sent = any(facts["delivery"] for facts in found)
     rows = [
         (
             *(facts[key] for key in ("number", "name", "stream", "kind", "state")),
             _said(facts["activate"]),
             _said(facts["cancel"]),
+            *(_said((facts["delivery"] or {}).get(key)) for key in (SENT if sent else ())),
             " ".join(facts["query"].split()),
         )
         for facts in found
     ]
-    print_table(
-        ("number", "name", "stream", "kind", "state", "activate", "cancel", "query"), rows, right=("number",)
-    )
+    title = ("number", "name", "stream", "kind", "state", "activate", "cancel", *(SENT if sent else ()))
+    print_table((*title, "query"), rows, right=("number", "sent", "behind"))
 
 
 def _said(time: Any) -> str:

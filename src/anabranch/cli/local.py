@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -35,16 +35,18 @@ class Local:
     ) -> None:
         self.catalog.close()
 
-    def subscribe(self, name: str, query: str, activate: Moment | None) -> dict[str, Any]:
+    def subscribe(
+        self, name: str, query: str, activate: Moment | None, deliver: str | None = None
+    ) -> dict[str, Any]:
         from anabranch.catalog.activation import settled
         from anabranch.catalog.deliveries import Deliveries
         from anabranch.catalog.job import check_name
         from anabranch.catalog.sync import bound
 
         check_name(name)
-        made = bound(Subscription(name, query, activate), self.catalog.streams())
+        made = bound(Subscription(name, query, activate, deliver=deliver), self.catalog.streams())
         (number,) = self.catalog.subscribe_many([settled(made, self.catalog, Deliveries(self.layout))])
-        return _facts(self.catalog.entry(number))
+        return {key: getattr(self.catalog.entry(number), key) for key in FACTS}
 
     def cancel(self, name: str, at: Moment | None) -> None:
         from anabranch.catalog.job import stored_time
@@ -55,7 +57,22 @@ class Local:
     def subscriptions(self, every: bool, counts: bool = False) -> list[dict[str, Any]]:
         entries = self.catalog.subscriptions(state=None if every else ACTIVE)
         found = self._counts(entries) if counts else {}
-        return [_facts(entry) | ({"results": found[entry.label]} if counts else {}) for entry in entries]
+        sent = self._sent()
+        return [
+            {key: getattr(entry, key) for key in FACTS}
+            | {"delivery": sent(entry)}
+            | ({"results": found[entry.label]} if counts else {})
+            for entry in entries
+        ]
+
+    def _sent(self) -> Callable[[Entry], dict[str, Any] | None]:
+        from anabranch.catalog.deliveries import Deliveries
+        from anabranch.catalog.receivers import Receivers
+
+        receivers = Receivers(self.layout.catalog)
+        found, deliveries = receivers.all(), Deliveries(self.layout)
+        receivers.close()
+        return lambda entry: found[entry.number].facts(entry, deliveries) if entry.number in found else None
 
     def _counts(self, entries: list[Entry]) -> dict[str, int]:
         from anabranch.catalog.deliveries import Deliveries
@@ -94,7 +111,3 @@ class Local:
         from anabranch.catalog.deliveries import Deliveries
 
         return Deliveries(self.layout).dead_letters(stream)
-
-
-def _facts(entry: Entry) -> dict[str, Any]:
-    return {key: getattr(entry, key) for key in FACTS}

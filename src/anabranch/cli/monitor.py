@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.entries import Entry
 from anabranch.catalog.layout import Layout
-from anabranch.catalog.sqlite import Catalog
 from anabranch.cli.costs import ITEMS
 from anabranch.cli.explain import plan_of, statistics_of
 from anabranch.families.filters.spec import Aggregate, Select

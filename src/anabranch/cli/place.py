@@ -39,12 +39,14 @@ Where = Annotated[
 class Place(Protocol):
     """A job that has run, or runs."""
 
-    def subscribe(self, name: str, query: str, activate: Moment | None) -> dict[str, Any]: ...
+    def subscribe(
+        self, name: str, query: str, activate: Moment | None, deliver: str | None = None
+    ) -> dict[str, Any]: ...
 
     def cancel(self, name: str, at: Moment | None) -> None: ...
 
     def subscriptions(self, every: bool, counts: bool = False) -> list[dict[str, Any]]:
-        """By number; with `counts`, how many `results` each has."""
+        """By number; with `counts`, how many `results` each has; `delivery`, how far sending has come."""
 
     def asked(self, name: str) -> tuple[str, list[Found]]:
         """A subscription's query, and the results of each of its parts."""

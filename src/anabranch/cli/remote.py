@@ -56,8 +56,10 @@ class Remote:
     ) -> None:
         self._http.close()
 
-    def subscribe(self, name: str, query: str, activate: Moment | None) -> dict[str, Any]:
-        asked = {"name": name, "query": query, "activate": _written(activate)}
+    def subscribe(
+        self, name: str, query: str, activate: Moment | None, deliver: str | None = None
+    ) -> dict[str, Any]:
+        asked = {"name": name, "query": query, "activate": _written(activate), "deliver": deliver}
         return _facts(self._sent("POST", "subscriptions", json=asked).json())
 
     def cancel(self, name: str, at: Moment | None) -> None:
@@ -70,7 +72,7 @@ class Remote:
         while after is not None:
             params = {"all": every, "counts": counts, "after": after, "limit": 1_000}
             page = self._sent("GET", "subscriptions", params=params).json()
-            keys = (*FACTS, "results") if counts else FACTS
+            keys = (*FACTS, "delivery", "results") if counts else (*FACTS, "delivery")
             out += [{key: each[key] for key in keys} for each in page["subscriptions"]]
             after = page["next"]
         return out

@@ -41,6 +41,12 @@ def serve(
             help="Sites and links to plan on, as `simulate sharing` takes them.", show_default="one site"
         ),
     ] = None,
+    batches: Annotated[
+        int, typer.Option(min=1, help="Batches of results back that an owner sees.")
+    ] = 1_000_000,
+    private_receivers: Annotated[
+        bool, typer.Option(help="Send results also to Kafka and to addresses that are not public.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Run a job until it is stopped, and serve it: dashboard, subscriptions, results, plan, metrics.
@@ -65,8 +71,9 @@ def serve(
 
     from anabranch.spark.run import run_job  # Spark takes seconds to start: only now
 
-    limits = Limits(subscriptions, requests, listeners)
-    run_job(loaded, seconds=seconds, quiet=quiet, beside=beside(host, port, limits, scenario))
+    limits = Limits(subscriptions, requests, listeners, batches)
+    served = beside(host, port, limits, scenario, private_receivers)
+    run_job(loaded, seconds=seconds, quiet=quiet, beside=served)
 
 
 def beside(
@@ -74,11 +81,14 @@ def beside(
     port: int,
     limits: Limits | None = None,
     scenario: Scenario | None = None,
+    private_receivers: bool = False,
     opened: bool = False,
 ) -> Beside:
     """The service of a job, for as long as it runs; its page is opened in a browser if asked."""
     from anabranch.cli.monitor import Monitor
+    from anabranch.cli.run import sent
     from anabranch.service.desk import Desk, Limits
+    from anabranch.service.gate import is_loopback
     from anabranch.service.server import serving
     from anabranch.spark.measures import measures
 
@@ -88,7 +98,8 @@ def beside(
         desk = Desk(
             engine.layout, monitor.plan, monitor.network, limits or Limits(), lambda: measures(engine)
         )
-        with serving(desk, host, port) as address:
+        desk.private_receivers = private_receivers
+        with sent(engine, private_receivers or is_loopback(host)), serving(desk, host, port) as address:
             typer.echo(
                 f"Serving {address} (a dashboard for the browser; openapi.json describes the rest)", err=True
             )
@@ -100,9 +111,10 @@ def beside(
 
 
 def _tokens_exist(layout: Layout) -> bool:
+    from anabranch.catalog.database import exists
     from anabranch.catalog.tokens import Tokens
 
-    if not layout.catalog.exists():
+    if not exists(layout.catalog):
         return False
     tokens = Tokens(layout.catalog)
     try:

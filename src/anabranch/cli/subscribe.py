@@ -26,6 +26,14 @@ def subscribe(
         str | None,
         typer.Option(metavar="T", help="See only the items after this time.", show_default=False),
     ] = None,
+    deliver: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Send its results, too: https://example.org/hook, or kafka:topic@broker:9092.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Add a query to a job that has run before. A job that runs takes it up with its next batches.
 
@@ -34,5 +42,5 @@ def subscribe(
     begin = moment_of(activate, "--activate")
     text = sys.stdin.read() if query == "-" else query
     with place(target) as job:
-        new = job.subscribe(name, text, begin)
+        new = job.subscribe(name, text, begin, deliver)
     typer.echo(f"{name} is subscription {new['number']}: {new['kind']} on {new['stream']}")

@@ -82,6 +82,7 @@ class Engine:
     max_files_per_batch: int | None = None
     max_bytes_per_batch: int | None = None
     checkpoint: Path | None = None
+    catalog: str | None = None  # the URL of a PostgreSQL database; None: a SQLite file below the sink
     spark: Mapping[str, str] = field(default_factory=dict)
 
 

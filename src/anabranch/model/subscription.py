@@ -18,3 +18,4 @@ class Subscription:
     query: str
     activate: Moment | None = None
     cancel: Moment | None = None
+    deliver: str | None = None  # where its results are sent, too: a receiver's address

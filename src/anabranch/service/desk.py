@@ -7,19 +7,20 @@ caller may see. Never: Spark; what a subscription starts there follows from the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from anabranch.catalog.activation import settled
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.entries import ACTIVE, Entry, NewSubscription, dump_stream
 from anabranch.catalog.job import check_name, stored_time
 from anabranch.catalog.layout import Layout
 from anabranch.catalog.reading import suggestion
-from anabranch.catalog.sqlite import Catalog
+from anabranch.catalog.receivers import Receivers
 from anabranch.catalog.sync import bound
 from anabranch.catalog.tokens import Role, Tokens
 from anabranch.language.wxquery.recognise import is_wxquery
@@ -28,7 +29,8 @@ from anabranch.model.stream import Stream, Time
 from anabranch.model.subscription import Moment, Subscription
 from anabranch.service import pages
 from anabranch.service.errors import Refused, unknown
-from anabranch.service.models import StreamFacts, SubscriptionFacts
+from anabranch.service.models import DeliveryFacts, StreamFacts, SubscriptionFacts
+from anabranch.service.webhook import check_public
 
 if TYPE_CHECKING:
     from anabranch.spark.measures import Measure
@@ -41,6 +43,7 @@ class Limits:
     subscriptions: int = 1_000
     requests_a_second: float = 50.0
     listeners: int = 100
+    batches_kept: int = 1_000_000
     body_bytes: int = 256 << 10
 
 
@@ -76,16 +79,19 @@ class Desk:
     limits: Limits = field(default_factory=Limits)
     measured: Callable[[], Iterable[Measure]] = tuple
     local: bool = True  # it listens on loopback only
+    private_receivers: bool = False  # elsewhere, too, results may go to Kafka and to private addresses
 
     def __post_init__(self) -> None:
         self.catalog = Catalog.existing(self.layout.catalog)
         self.tokens = Tokens(self.layout.catalog)
-        self.deliveries = Deliveries(self.layout)
+        self.receivers = Receivers(self.layout.catalog)
+        self.deliveries = Deliveries(self.layout, pages.RECENT_BYTES)
         self.planning = threading.Lock()  # a plan of thousands of queries takes seconds: one at a time
 
     def close(self) -> None:
         self.catalog.close()
         self.tokens.close()
+        self.receivers.close()
 
     # streams
 
@@ -104,11 +110,15 @@ class Desk:
         """A query as it would be registered, under a name that does not matter; or the refusal."""
         return bound(Subscription("checked", query), self.catalog.streams())
 
-    def subscribe(self, caller: Caller, name: str, query: str, activate: Moment | None) -> Entry:
+    def subscribe(
+        self, caller: Caller, name: str, query: str, activate: Moment | None, deliver: str | None = None
+    ) -> Entry:
         """Registers a query, with the refusals that the command line gives."""
         check_name(name)
-        streams = self.catalog.streams()
-        new = settled(bound(Subscription(name, query, activate), streams), self.catalog, self.deliveries)
+        if deliver is not None and not (self.local or self.private_receivers):
+            check_public(deliver)
+        asked = Subscription(name, query, activate, deliver=deliver)
+        new = settled(bound(asked, self.catalog.streams()), self.catalog, self.deliveries)
         self._check_free(caller, name)
         most = None if caller.role is Role.ADMIN else self.limits.subscriptions
         (number,) = self.catalog.subscribe_many([_owned(new, caller.owner)], most)
@@ -151,14 +161,26 @@ class Desk:
             raise error if entry.active else Refused(409, "cancelled", str(error)) from None
 
     def facts(self, entry: Entry) -> SubscriptionFacts:
-        parts = self.catalog.parts(entry) if is_wxquery(entry.query) else ()  # only these have several
-        return SubscriptionFacts.of(entry, [part.label for part in parts])
+        return self.facts_of([entry])[0]
+
+    def facts_of(self, entries: Sequence[Entry]) -> list[SubscriptionFacts]:
+        sent = self.receivers.all()
+        out = []
+        for entry in entries:
+            parts = self.catalog.parts(entry) if is_wxquery(entry.query) else ()  # only these have several
+            facts = SubscriptionFacts.of(entry, [part.label for part in parts])
+            if entry.number in sent:
+                facts.delivery = DeliveryFacts(**sent[entry.number].facts(entry, self.deliveries))
+            out.append(facts)
+        return out
 
     # what was delivered
 
     def results(self, caller: Caller, name: str) -> pages.Shelf:
         entry = self.subscription(caller, name)
-        return pages.results(self.deliveries, entry, self.catalog.stream(entry.stream))
+        kept = None if caller.sees_all else self.limits.batches_kept
+        shelf = pages.results(self.deliveries, entry, self.catalog.stream(entry.stream))
+        return replace(shelf, kept=kept)
 
     def dead_letters(self, stream: str) -> pages.Shelf:
         self.stream(stream)

@@ -8,7 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from anabranch.catalog.entries import Entry
 from anabranch.catalog.job import MAX_NAME
+from anabranch.model.receiver import MAX_ADDRESS
 from anabranch.model.stream import Stream
+
+#: What is said of a subscription that its entry does not hold.
+DERIVED = ("parts", "results", "delivery")
 
 #: A query's text; the language itself takes less, and says so with more words.
 MAX_QUERY = 128 << 10
@@ -32,6 +36,26 @@ class Asked(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY)]
     activate: Annotated[Moment | None, Field(description="See only the items after this time.")] = None
+    deliver: Annotated[
+        str | None,
+        Field(
+            description="Send its results, too: to a webhook, or to a Kafka topic.",
+            max_length=MAX_ADDRESS,
+            examples=["https://example.org/hook", "kafka:photons@broker:9092"],
+        ),
+    ] = None
+
+
+class DeliveryFacts(BaseModel):
+    """How far sending has come. The next row is at `place`; `behind` batches have not been sent yet; `error`
+    is what the last try failed with."""
+
+    receiver: str
+    place: str
+    sent: int
+    behind: int
+    tried: str | None
+    error: str | None
 
 
 class SubscriptionFacts(BaseModel):
@@ -52,13 +76,14 @@ class SubscriptionFacts(BaseModel):
     owner: str | None
     query: str
     results: Annotated[int | None, Field(description="Rows delivered, where `counts` asked for it.")] = None
+    delivery: DeliveryFacts | None = None
     parts: Annotated[
         list[str], Field(description="Labels of the other parts of a query over several streams.")
     ]
 
     @staticmethod
     def of(entry: Entry, parts: list[str]) -> SubscriptionFacts:
-        names = [name for name in SubscriptionFacts.model_fields if name not in ("parts", "results")]
+        names = [name for name in SubscriptionFacts.model_fields if name not in DERIVED]
         return SubscriptionFacts(parts=parts, **{name: getattr(entry, name) for name in names})
 
 
@@ -98,6 +123,10 @@ class ResultPage(BaseModel):
     rows: list[dict[str, Any]]
     next: str
     more: bool
+    kept_from: Annotated[
+        str | None,
+        Field(description="Where earlier rows are no longer shown to the caller: the first place that is."),
+    ] = None
 
 
 class DeadLetter(BaseModel):

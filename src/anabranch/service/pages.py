@@ -28,6 +28,9 @@ from anabranch.zones.dead import SCHEMA
 #: So many batches are looked at for one page; a subscription that is seldom answered takes several pages.
 MOST_BATCHES = 1_000
 
+#: What is kept of files that were read lately.
+RECENT_BYTES = 32 << 20
+
 _CURSOR = re.compile(r"([0-9]{1,12}):([0-9]{1,12})")
 
 
@@ -57,12 +60,16 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Page:
-    """`pieces`: tables of one batch each, with the place of their first row."""
+    """`pieces`: tables of one batch each, with the place of their first row. `kept_from` is the first place
+    that is shown, where earlier ones no longer are; `skipped` says that the reader stood before it.
+    """
 
     schema: pa.Schema
     pieces: tuple[tuple[Cursor, pa.Table], ...]
     next: Cursor
     more: bool
+    kept_from: Cursor | None = None
+    skipped: bool = False
 
     @property
     def table(self) -> pa.Table:
@@ -71,16 +78,20 @@ class Page:
 
 @dataclass(frozen=True)
 class Shelf:
-    """One reader's rows, batch by batch."""
+    """One reader's rows, batch by batch. `kept`: so many batches back the reader is shown."""
 
     schema: pa.Schema
     latest: Callable[[], int]
     rows: Callable[[int], pa.Table]
     ended: Callable[[], bool]
+    kept: int | None = None
 
     def page(self, cursor: Cursor, limit: int) -> Page:
         pieces: list[tuple[Cursor, pa.Table]] = []
         latest = self.latest()
+        first = 0 if self.kept is None else max(0, latest + 1 - self.kept)
+        skipped = cursor.batch < first
+        cursor = Cursor(first) if skipped else cursor
         stop = min(latest + 1, cursor.batch + MOST_BATCHES)
         while cursor.batch < stop and limit:
             whole = self.rows(cursor.batch)
@@ -91,7 +102,8 @@ class Shelf:
             end = cursor.row + piece.num_rows
             done = end >= whole.num_rows
             cursor = Cursor(cursor.batch + 1) if done else Cursor(cursor.batch, end)
-        return Page(self.schema, tuple(pieces), cursor, cursor.batch <= latest)
+        kept_from = Cursor(first) if first else None
+        return Page(self.schema, tuple(pieces), cursor, cursor.batch <= latest, kept_from, skipped)
 
 
 def results(deliveries: Deliveries, entry: Entry, stream: Stream) -> Shelf:

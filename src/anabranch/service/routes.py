@@ -34,7 +34,7 @@ from anabranch.zones.jsonlines import json_row
 
 ARROW = "application/vnd.apache.arrow.stream"
 #: Where a page of Arrow goes on, as JSON says in its body.
-NEXT, MORE = "Anabranch-Next", "Anabranch-More"
+NEXT, MORE, KEPT_FROM = "Anabranch-Next", "Anabranch-More", "Anabranch-Kept-From"
 
 MAX_ROWS = 10_000
 
@@ -123,7 +123,7 @@ def list_subscriptions(
         for entry in desk.subscriptions(caller, None if every else ACTIVE, kind)
         if entry.number > after and (text in entry.name.lower() or text in entry.query.lower())
     ]
-    shown = [desk.facts(entry) for entry in found[:limit]]
+    shown = desk.facts_of(found[:limit])
     if counts:
         made: Metrics = request.app.state.metrics
         for facts, count in zip(shown, made.counts(found[:limit]), strict=True):
@@ -136,7 +136,7 @@ def register(request: Request, caller: Changes, asked: Asked) -> SubscriptionFac
     """Registers a query. A stream that runs takes it up with its next batches."""
     desk = desk_of(request)
     begin = moment_of(asked.activate, "activate")
-    return desk.facts(desk.subscribe(caller, asked.name, asked.query, begin))
+    return desk.facts(desk.subscribe(caller, asked.name, asked.query, begin, asked.deliver))
 
 
 @api.get("/subscriptions/{name:path}", tags=["subscriptions"])
@@ -188,7 +188,7 @@ def live(
     last_event_id: Annotated[str | None, Header(description="The last event that was seen.")] = None,
 ) -> StreamingResponse:
     """Results live, an event a row, from the beginning or from behind the last event seen. `event: end` comes
-    when the stream has ended.
+    when the stream has ended, `event: gap` where rows are left out that are no longer shown to the caller.
     """
     gate: Gate = request.app.state.gate
     shelf = desk_of(request).results(caller, name)
@@ -213,11 +213,14 @@ def live(
 def _answered(page: Page, accept: str | None) -> Response | dict[str, Any]:
     if ARROW not in (accept or ""):
         rows = [json_row(row) for row in page.table.to_pylist()]
-        return {"rows": rows, "next": str(page.next), "more": page.more}
+        kept_from = None if page.kept_from is None else str(page.kept_from)
+        return {"rows": rows, "next": str(page.next), "more": page.more, "kept_from": kept_from}
     out = io.BytesIO()
     with pa.ipc.new_stream(out, page.schema) as writer:
         writer.write_table(page.table)
     headers = {NEXT: str(page.next), MORE: "true" if page.more else "false"}
+    if page.kept_from is not None:
+        headers[KEPT_FROM] = str(page.kept_from)
     return Response(out.getvalue(), media_type=ARROW, headers=headers)
 
 

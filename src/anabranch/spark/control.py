@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.layout import Layout
-from anabranch.catalog.sqlite import Catalog
 from anabranch.spark.rows import DDL, columns_of, record_batch
 from anabranch.zones.asked import control_packets
 from anabranch.zones.stage import CONTROL
@@ -61,9 +61,13 @@ class ControlReader(DataSourceStreamReader):
             if manifest is not None and manifest.back:
                 back = batch
         return {
-            "version": max(start["version"], self._catalog().version(self.stream, self.family)),
+            "version": max(start["version"], self._version()),
             "back": back,
         }
+
+    def _version(self) -> int:
+        with Catalog(self.layout.catalog) as catalog:
+            return catalog.version(self.stream, self.family)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         return [Piece(start, end)] if start != end else []
@@ -73,7 +77,8 @@ class ControlReader(DataSourceStreamReader):
         start, end = partition.start, partition.end
         if end["back"] > start["back"]:
             yield from self._back_packets(end["back"])
-        controls = self._catalog().log(self.stream, self.family, start["version"], end["version"])
+        with Catalog(self.layout.catalog) as catalog:
+            controls = catalog.log(self.stream, self.family, start["version"], end["version"])
         packets = [((CONTROL, 0, count), packet) for count, packet in enumerate(control_packets(controls))]
         if packets:
             yield record_batch(columns_of(packets, self.partition_count))
@@ -84,6 +89,3 @@ class ControlReader(DataSourceStreamReader):
             with pa.ipc.open_file(self.layout.root / file) as reader:
                 for index in range(reader.num_record_batches):
                     yield reader.get_batch(index)
-
-    def _catalog(self) -> Catalog:
-        return Catalog(self.layout.catalog)

@@ -30,10 +30,10 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.catalog.activation import settled
+from anabranch.catalog.bond import open_bonded
 from anabranch.catalog.declare import declare
 from anabranch.catalog.deliveries import Deliveries, Manifest
 from anabranch.catalog.layout import Layout
-from anabranch.catalog.sqlite import Catalog
 from anabranch.catalog.sync import bound
 from anabranch.families.base import Shown
 from anabranch.families.registry import family as family_of
@@ -87,12 +87,12 @@ class Engine:
     ) -> None:
         self.spark = prepare_session(spark)
         self.settings = settings or Settings()
-        self.layout = Layout(Path(path).resolve(), self.settings.checkpoint)
+        self.layout = Layout(Path(path).resolve(), self.settings.checkpoint, self.settings.catalog)
         self.sink = sink or Sink("parquet")
         self.after = after or (lambda stream, family, manifest: None)
         self.layout.hidden.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self.layout)
-        self.catalog = Catalog(self.layout.catalog)
+        self.catalog = open_bonded(self.layout.hidden, self.settings.catalog)
         self.deliveries = Deliveries(self.layout)
         self.streams: dict[str, Stream] = {}
         self._operators: list[Operator] = []

@@ -85,6 +85,7 @@ def _kafka(job: Job) -> dict[str, str]:
     (docs/kafka.md).
     """
     formats = {declaration.source.format for declaration in job.streams.values()} | {job.sink.format}
+    formats |= {(asked.deliver or "").partition(":")[0] for asked in job.subscriptions}
     if "kafka" not in formats or "spark.jars" in job.engine.spark:
         return {}
     return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import sqlite3
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,20 +11,24 @@ from typing import Any
 
 import pytest
 
+from anabranch.catalog import database
+from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.database import Address, exists
 from anabranch.catalog.entries import NewSubscription
-from anabranch.catalog.sqlite import Catalog
+from anabranch.catalog.migrations import FORMAT, STEPS
+from anabranch.catalog.receivers import Delivery, Receivers
 from anabranch.catalog.tokens import Role, Tokens
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control import Activate, Cancel, End
-from anabranch.model.errors import FormatError, JobError
+from anabranch.model.errors import AnabranchError, FormatError, JobError, RunError
 from tests.catalog.streams import COLUMNS, declaration, photons, registered
 
 SPEC = {"kind": "select", "outputs": [["ra", "ra"]], "condition": ["and"]}
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with Catalog(tmp_path / "below" / "catalog.sqlite") as opened:
+def catalog(address: Address) -> Iterator[Catalog]:
+    with Catalog(address) as opened:
         yield registered(opened)
 
 
@@ -212,59 +216,94 @@ def test_facts(catalog: Catalog) -> None:
     assert catalog.meta("job") == "again"
 
 
-# --- the file ---
+# --- receivers ---
 
 
-def test_a_catalog_outlives_its_process(tmp_path: Path) -> None:
-    path = tmp_path / "catalog.sqlite"
-    with Catalog(path) as first:
+def test_receivers(catalog: Catalog, address: Address) -> None:
+    part = NewSubscription("a/2", "photons", "filters", "select", "", SPEC, receiver="https://x.org/")
+    whole = NewSubscription("a", "photons", "filters", "select", "", SPEC, parts=(part,))
+    late = NewSubscription("b", "photons", "filters", "select", "", SPEC, receiver="kafka:t@b:1", place="7:0")
+    assert catalog.subscribe_many([whole, late]) == [1, 3]
+    assert catalog.receivers() == {2: "https://x.org/", 3: "kafka:t@b:1"}
+    receivers = Receivers(address)
+    assert [(entry.name, sent.place) for entry, sent in receivers.open()] == [("a/2", "0:0"), ("b", "7:0")]
+    receivers.note([(2, "4:1", 9, "then", "no answer", None), (3, "8:0", 2**40, "then", None, "now")])
+    receivers.note([])
+    assert receivers.all() == {
+        2: Delivery("https://x.org/", "4:1", 9, "then", "no answer", None),
+        3: Delivery("kafka:t@b:1", "8:0", 2**40, "then", None, "now"),
+    }
+    assert [entry.number for entry, _ in receivers.open()] == [2]
+    receivers.close()
+
+
+def test_a_catalog_has_an_identity(catalog: Catalog) -> None:
+    assert catalog.identity() == catalog.identity() != ""
+
+
+# --- the database ---
+
+
+def test_a_catalog_outlives_its_process(address: Address) -> None:
+    with Catalog(address) as first:
         ask(registered(first), "vela", after=3)
         first.cancel("vela", 8)
         before = log(first)
-    with Catalog(path) as second:
+    with Catalog(address) as second:
         assert log(second) == before
         assert second.stream("photons") == photons()
 
 
-def test_it_travels_as_its_path(catalog: Catalog) -> None:
+def test_it_travels_as_its_address(catalog: Catalog) -> None:
     ask(catalog, "vela")
     with pickle.loads(pickle.dumps(catalog)) as other:
         assert other.subscription("vela") == catalog.subscription("vela")
 
 
-def test_none_yet(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match="run the job once first"):
-        Catalog.existing(tmp_path / "catalog.sqlite")
-    assert not list(tmp_path.iterdir())
+def test_none_yet(address: Address) -> None:
+    for _ in range(2):  # looking makes none
+        assert not exists(address)
+        with pytest.raises(JobError, match="run the job once first"):
+            Catalog.existing(address)
 
 
-def test_a_catalog_of_an_earlier_release(tmp_path: Path) -> None:
+def test_a_catalog_of_an_earlier_release(address: Address, monkeypatch: pytest.MonkeyPatch) -> None:
     """Format 1 knew neither owners nor tokens; what it held stays."""
-    path = tmp_path / "catalog.sqlite"
-    with registered(Catalog(path)) as catalog:
-        catalog.subscribe("q", "photons", "filters", "select", "SELECT", {})
-    with sqlite3.connect(path) as raw:
-        raw.execute("ALTER TABLE subscriptions DROP COLUMN owner")
-        raw.execute("DROP TABLE tokens")
-        raw.execute("UPDATE meta SET value = '1' WHERE key = 'format'")
-    raw.close()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(database, "FORMAT", 1)
+        made = database.Database(address)
+    with made.writing():
+        made.write("INSERT INTO streams VALUES ('s', '{}', '[]', '{}', '')")
+        made.write(
+            "INSERT INTO subscriptions VALUES (7, 'q', 'q', 's', 'filters', 'select', 'SELECT', '{}', "
+            "'active', 'null', 'null', 'job', '', NULL)"
+        )
+    made.close()
     for _ in range(2):  # the second finds it up to date
-        with Catalog(path) as catalog:
+        with Catalog(address) as catalog:
             assert (catalog.subscription("q").query, catalog.subscription("q").owner) == ("SELECT", None)
             assert catalog.subscriptions(owner="ann") == []
-    tokens = Tokens(path)
+    tokens = Tokens(address)
     assert tokens.known(tokens.create("ann", Role.USER)) is not None
     tokens.close()
 
 
-def test_a_catalog_of_a_later_release(tmp_path: Path) -> None:
-    path = tmp_path / "catalog.sqlite"
-    Catalog(path).close()
-    with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE meta SET value = '3' WHERE key = 'format'")
-    raw.close()
-    with pytest.raises(FormatError, match="has format 3; this release reads format 2"):
-        Catalog(path)
+def test_half_a_step_is_none(address: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(database, "STEPS", (*STEPS[:-1], (*STEPS[-1], "CREATE TABLE meta (key TEXT)")))
+        with pytest.raises(AnabranchError):
+            Catalog(address)
+    with registered(Catalog(address)) as catalog:
+        assert ask(catalog, "vela") == 1
+
+
+def test_a_catalog_of_a_later_release(address: Address) -> None:
+    later = database.Database(address)
+    with later.writing():
+        later.write("UPDATE meta SET value = '99' WHERE key = 'format'")
+    later.close()
+    with pytest.raises(FormatError, match=f"has format 99; this release reads format {FORMAT}"):
+        Catalog(address)
 
 
 def test_not_a_catalog(tmp_path: Path) -> None:
@@ -272,3 +311,34 @@ def test_not_a_catalog(tmp_path: Path) -> None:
     path.write_bytes(b"something else" * 100)
     with pytest.raises(FormatError, match="is not a catalog of ours, or is damaged"):
         Catalog(path)
+
+
+# --- a server ---
+
+
+def test_a_connection_that_the_server_ended_is_made_anew(postgres: str, postgres_catalog: str) -> None:
+    import psycopg
+
+    with registered(Catalog(postgres_catalog)) as catalog:
+        for count, use in enumerate((lambda: ask(catalog, "a"), lambda: catalog.subscription("a"))):
+            with psycopg.connect(postgres, autocommit=True) as other:
+                ended = other.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE application_name = 'anabranch' AND pid <> pg_backend_pid()"
+                ).fetchall()
+            assert ended, count
+            use()
+        assert catalog.count() == 1
+
+
+def test_a_server_that_does_not_answer(postgres_catalog: str) -> None:
+    away = "postgresql://ann:secret@127.0.0.1:1/none"
+    with pytest.raises(RunError, match=r"ann:\*\*\*@127.0.0.1:1/none cannot be used") as caught:
+        Catalog(away)
+    assert "secret" not in str(caught.value)
+
+
+def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(JobError, match=r'needs the package psycopg: pip install "anabranch\[postgres\]"'):
+        Catalog("postgresql://127.0.0.1/none")

@@ -1,0 +1,189 @@
+"""Sends results to receivers, in a thread of the process that runs the streams.
+
+In: committed batches, and from the catalog who wants which of them from which place. Out: requests and
+messages, each at least once, in the order of the results, with a key to tell repeats. A place is noted after
+the receiver has acknowledged what came before it. Never: a wait of the stream for a receiver, or of one
+receiver for another: each has its own task, and tries again for ever, at growing intervals.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import anyio
+from anyio import to_thread
+
+from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.deliveries import Deliveries
+from anabranch.catalog.entries import Entry
+from anabranch.catalog.layout import Layout
+from anabranch.catalog.receivers import Receivers
+from anabranch.model.receiver import Topic
+from anabranch.service import pages
+from anabranch.service.outbox import Lot, Outbox
+from anabranch.service.webhook import Failed, Webhooks
+
+log = logging.getLogger("anabranch.service")
+
+#: How often it looks for new batches and receivers, and notes places.
+LOOK_S = 0.5
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+#: So many batches after its cancellation a subscription may still have results: what was under way.
+AFTER_CANCEL = 10
+#: Threads that read results; few, as the stream needs the processor more.
+READERS = 2
+
+#: Sends (key, value, id) to a topic of some servers and returns when all are acknowledged; raises where not.
+Produce = Callable[[str, str, Sequence[tuple[str, str, str]]], None]
+
+
+def wait_s(failures: int) -> float:
+    """1, 2, 4 ... 60 s, less up to a half, so that receivers that failed together do not come together."""
+    longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(failures - 1, 10))
+    return float(longest * random.uniform(0.5, 1.0))
+
+
+class Sender:
+    """`private`: also to addresses that are not public, and to Kafka, for whoever asks; what the job file and
+    local commands ask may go anywhere.
+    """
+
+    def __init__(self, layout: Layout, private: bool = True, produce: Produce | None = None) -> None:
+        self.private, self.produce = private, produce
+        self._deliveries = Deliveries(layout, pages.RECENT_BYTES)
+        self._catalog, self._receivers = Catalog.existing(layout.catalog), Receivers(layout.catalog)
+        self._boxes: dict[int, Outbox] = {}
+        self._latest: dict[tuple[str, str], int] = {}
+        self._until: float | None = None  # when it is to stop at the latest
+        self._thread = threading.Thread(target=lambda: anyio.run(self._run), name="sender", daemon=True)
+        self._sink = self._catalog.identity()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, patience_s: float) -> int:
+        """Ends once all is sent, or after a while. How many receivers have not got everything."""
+        self._until = time.monotonic() + patience_s
+        self._thread.join()
+        self._receivers.close()
+        self._catalog.close()
+        return sum(box.idle_since is None for box in self._boxes.values())
+
+    async def _run(self) -> None:
+        self._webhooks, self._reading = Webhooks(), anyio.CapacityLimiter(READERS)
+        begun: set[int] = set()
+        looked: float | None = None  # when it first looked after it was told to stop
+        async with anyio.create_task_group() as tasks:
+            while looked is None or not self._done(looked):
+                stopping = self._until is not None
+                try:
+                    await to_thread.run_sync(self._look)
+                except Exception as error:  # the catalog may be away for a while
+                    log.warning("receivers cannot be looked up: %s", error)
+                if stopping and looked is None:
+                    looked = time.monotonic()
+                for number in self._boxes.keys() - begun:
+                    begun.add(number)
+                    tasks.start_soon(self._follow, self._boxes[number])
+                await self._pause()
+            tasks.cancel_scope.cancel()
+        await to_thread.run_sync(self._note)
+        await self._webhooks.close()
+
+    async def _pause(self) -> None:
+        await anyio.sleep(LOOK_S if self._until is None else LOOK_S / 10)
+
+    def _done(self, looked: float) -> bool:
+        assert self._until is not None
+        return time.monotonic() > self._until or all(
+            box.idle_since is not None and box.idle_since > looked for box in self._boxes.values()
+        )
+
+    def _look(self) -> None:
+        """Notes how far it has come; then what is new."""
+        self._note()
+        streams = None
+        for entry, delivery in self._receivers.open():
+            place = (entry.stream, entry.family)
+            if entry.number not in self._boxes:
+                streams = streams or self._catalog.streams()
+                shelf = pages.results(self._deliveries, entry, streams[entry.stream])
+                self._boxes[entry.number] = Outbox(entry, delivery, shelf)
+            self._latest.setdefault(place, -1)
+            box = self._boxes[entry.number]
+            if not entry.active and box.last is None and self._passed(entry):
+                box.last = self._deliveries.latest(*place) + AFTER_CANCEL
+        for place in self._latest:
+            self._latest[place] = self._deliveries.latest(*place)
+
+    def _note(self) -> None:
+        changed = [box for box in self._boxes.values() if box.changed]
+        for box in changed:
+            box.changed = False  # before its state is taken: what changes meanwhile is noted next time
+        states = [box.state() for box in changed]
+        try:
+            self._receivers.note(states)
+        except Exception:
+            for box in changed:
+                box.changed = True
+            raise
+        for number, *_, ended in states:
+            if ended is not None:
+                del self._boxes[number]
+
+    def _passed(self, entry: Entry) -> bool:
+        """Whether the stream is behind the end of a subscription that was cancelled."""
+        last = self._deliveries.books(entry.stream).get("last")
+        return entry.cancel is None or (last is not None and last > entry.cancel)
+
+    async def _follow(self, box: Outbox) -> None:
+        own = anyio.CapacityLimiter(1)  # for what blocks on account of this receiver
+        while not box.finished():
+            latest = self._latest[box.entry.stream, box.entry.family]
+            try:
+                lot = await to_thread.run_sync(box.lot, latest, limiter=self._reading)
+                if lot is not None:
+                    box.idle_since = None
+                    await self._send(box, lot, own)
+                    box.acknowledged(lot)
+                elif box.cursor.batch > latest:
+                    box.idle_since = time.monotonic()
+                    await self._pause()
+            except Exception as error:
+                box.failed(str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}")
+                await anyio.sleep(wait_s(box.failures))
+
+    async def _send(self, box: Outbox, lot: Lot, own: anyio.CapacityLimiter) -> None:
+        number, allowed = box.entry.number, self.private or box.entry.owner is None
+        receiver = box.receiver
+        if not isinstance(receiver, Topic):
+            key = f"{self._sink}-{number}-{lot.start}-{lot.end.row}"
+            await self._webhooks.post(receiver.url, box.body(lot), key, allowed, own)
+            return
+        if self.produce is None or not allowed:
+            raise Failed("this service sends nothing to Kafka")
+        ids = [f"{self._sink}-{number}-{id}" for id in lot.ids()]
+        messages = [(box.entry.label, row, id) for row, id in zip(lot.rows, ids, strict=True)]
+        work = partial(self.produce, receiver.servers, receiver.name, messages)
+        await to_thread.run_sync(work, abandon_on_cancel=True, limiter=own)
+
+
+@contextmanager
+def sending(
+    layout: Layout, private: bool = True, produce: Produce | None = None, patience_s: float = 2.0
+) -> Iterator[Sender]:
+    """Sends while the context lasts, and for a while longer what is left."""
+    sender = Sender(layout, private, produce)
+    sender.start()
+    try:
+        yield sender
+    finally:
+        left = sender.stop(patience_s)
+        if left:
+            log.warning("%d receivers have not got everything; the next run goes on there", left)
