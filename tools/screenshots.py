@@ -58,8 +58,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         job = LocalJob(Path(temporary) / "out", generated(), pause_s=0.5)
-        asked = QUERIES
-        job.catalog.subscribe_many([bound(Subscription(n, q), job.streams) for n, q in asked.items()])
+        job.catalog.subscribe_many([bound(Subscription(n, q), job.streams) for n, q in QUERIES.items()])
         for _ in range(4):  # the first batches take longer: not what the pictures are about
             job.step()
             time.sleep(job.pause_s)
