@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,21 +15,18 @@ import anyio
 import httpx
 import pytest
 
-from anabranch.catalog.activation import settled
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.layout import Layout
 from anabranch.catalog.receivers import Receivers
-from anabranch.catalog.sync import bound
 from anabranch.model.errors import JobError, RunError
 from anabranch.model.receiver import Topic, Webhook, receiver_of
-from anabranch.model.subscription import Subscription
 from anabranch.service import outbox, sender, webhook
 from anabranch.service.desk import Desk
 from anabranch.service.sender import Produce, Sender, sending, wait_s
 from anabranch.service.webhook import Failed, Webhooks, is_public
 from tests.cli.conftest import Command, anabranch  # noqa: F401
-from tests.cli.sinks import deliver, make_sink
+from tests.cli.sinks import make_sink
+from tests.service.asked import ask, batch, notes
 from tests.service.hooks import hooked
 
 
@@ -40,28 +36,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "FIRST_WAIT_S", 0.02)
     monkeypatch.setattr(sender, "LONGEST_WAIT_S", 0.1)
     monkeypatch.setattr(webhook, "TRY_S", 0.5)
-
-
-def ask(layout: Layout, name: str, address: str, owner: str | None = None) -> int:
-    with Catalog(layout.catalog) as catalog:
-        asked = Subscription(name, "SELECT det_time, ra FROM photons", deliver=address)
-        new = settled(bound(asked, catalog.streams()), catalog, Deliveries(layout))
-        return catalog.subscribe_many([replace(new, owner=owner)])[0]
-
-
-def batch(layout: Layout, number: int, names: list[str], rows: int = 3) -> list[dict[str, Any]]:
-    """Delivers a batch whose rows are for all of the names; what each is to get."""
-    numbers = [1_000 * number + row for row in range(rows)]
-    deliver(layout, number, numbers, [names] * rows, dead=[("late", "{}")])
-    return [{"det_time": float(n), "ra": 120.5 + n} for n in numbers]
-
-
-def notes(layout: Layout, number: int) -> dict[str, Any]:
-    receivers = Receivers(layout.catalog)
-    with Catalog(layout.catalog) as catalog:
-        facts = receivers.all()[number].facts(catalog.entry(number), Deliveries(layout))
-    receivers.close()
-    return facts
 
 
 # --- addresses ---

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anabranch.catalog.receivers import Receivers
-from anabranch.catalog.sync import bound
 from anabranch.model.job import Sink
-from anabranch.model.subscription import Subscription
 from anabranch.service.sender import sending
 from anabranch.spark.engine import Engine
 from anabranch.spark.producer import Producers
+from tests.cli.sinks import make_sink
+from tests.service.asked import ask, batch, notes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,26 +73,18 @@ def test_from_topic_to_topic(spark: SparkSession, kafka: str, tmp_path: Path) ->
 
 def test_a_subscription_sent_to_a_topic(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     """By the sender beside a job: a message a row, in order; servers that are away are said."""
-    produce(spark, kafka, "fed", [json.dumps({"t": n, "v": n / 4}) for n in range(50)])
+    layout = make_sink(tmp_path / "out")
+    high, lost = ask(layout, "high", f"kafka:sent@{kafka}"), ask(layout, "lost", "kafka:sent@127.0.0.1:1")
+    wanted = batch(layout, 2, ["high", "lost"], rows=600) + batch(layout, 3, ["high"])
     producers = Producers(spark)
-    with Engine(spark, tmp_path / "out") as engine:
-        engine.stream("s", "kafka", bootstrap=kafka, topic="fed", schema="t long, v double", time="t")
-        asked = [
-            Subscription(name, "SELECT t FROM s WHERE v >= 10", deliver=f"kafka:{topic}@{servers}")
-            for name, topic, servers in (("high", "sent", kafka), ("lost", "sent", "127.0.0.1:1"))
-        ]
-        engine.catalog.subscribe_many([bound(each, engine.streams) for each in asked])
-        receivers = Receivers(engine.layout.catalog)
-        with sending(engine.layout, produce=producers.send, patience_s=0):
-            engine.run_once()
-            until = time.monotonic() + 60
-            while (found := receivers.all())[1].sent < 10 or found[2].error is None:
-                assert time.monotonic() < until, found
-                time.sleep(0.1)
-        receivers.close()
+    with sending(layout, produce=producers.send, patience_s=0):
+        until = time.monotonic() + 60
+        while notes(layout, high)["sent"] < 603 or notes(layout, lost)["error"] is None:
+            assert time.monotonic() < until, (notes(layout, high), notes(layout, lost))
+            time.sleep(0.1)
     producers.close()
     sent = consume(spark, kafka, "sent")
-    assert [(key, value["t"]) for key, value, _ in sent] == [("high", t) for t in range(40, 50)]
-    assert len({identity for _, _, identity in sent}) == 10
-    assert (found[1].error, found[2].sent) == (None, 0)
-    assert "TimeoutException" in (found[2].error or "")
+    assert [(key, value) for key, value, _ in sent] == [("high", row) for row in wanted]
+    assert len({identity for _, _, identity in sent}) == 603
+    assert (notes(layout, high)["error"], notes(layout, lost)["sent"]) == (None, 0)
+    assert "TimeoutException" in notes(layout, lost)["error"]

@@ -61,4 +61,3 @@ def test_subscribed_from_elsewhere_while_it_runs(
     assert not list(out.rglob("catalog.sqlite*"))
     listed = command("list", out, "--all", "--format", "json").splitlines()
     assert ['"name": "high"' in line for line in listed] == [True, False]
-    assert command("results", out, "low").splitlines() == ['{"t": 10}', '{"t": 11}']

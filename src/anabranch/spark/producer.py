@@ -32,6 +32,7 @@ class Producers:
         """Messages are key, value, id; the id is a header."""
         try:
             producer = self._producer(servers)
+            producer.partitionsFor(topic)  # where servers are away, every send would wait for them in turn
             record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
             waiting = []
             for key, value, id in messages:

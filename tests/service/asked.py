@@ -1,0 +1,37 @@
+"""Subscriptions whose results are sent, and batches that have some, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from anabranch.catalog.activation import settled
+from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.deliveries import Deliveries
+from anabranch.catalog.layout import Layout
+from anabranch.catalog.receivers import Receivers
+from anabranch.catalog.sync import bound
+from anabranch.model.subscription import Subscription
+from tests.cli.sinks import deliver
+
+
+def ask(layout: Layout, name: str, address: str, owner: str | None = None) -> int:
+    with Catalog(layout.catalog) as catalog:
+        asked = Subscription(name, "SELECT det_time, ra FROM photons", deliver=address)
+        new = settled(bound(asked, catalog.streams()), catalog, Deliveries(layout))
+        return catalog.subscribe_many([replace(new, owner=owner)])[0]
+
+
+def batch(layout: Layout, number: int, names: list[str], rows: int = 3) -> list[dict[str, Any]]:
+    """Delivers a batch whose rows are for all of the names; what each is to get."""
+    numbers = [1_000 * number + row for row in range(rows)]
+    deliver(layout, number, numbers, [names] * rows, dead=[("late", "{}")])
+    return [{"det_time": float(n), "ra": 120.5 + n} for n in numbers]
+
+
+def notes(layout: Layout, number: int) -> dict[str, Any]:
+    receivers = Receivers(layout.catalog)
+    with Catalog(layout.catalog) as catalog:
+        facts = receivers.all()[number].facts(catalog.entry(number), Deliveries(layout))
+    receivers.close()
+    return facts
