@@ -79,9 +79,11 @@ class LocalJob:
     def step(self) -> None:
         """A batch of every family that somebody asked for."""
         for source in self.sources:
-            items = source.items(self.batches * source.a_batch)
             for family in self.catalog.families(source.name):
-                self._batch(source.name, family, items)
+                begun = (source.name, family) in self.runners
+                first = self.batches if begun else 0  # a family reads its stream from the beginning
+                items = [source.items(n * source.a_batch) for n in range(first, self.batches + 1)]
+                self._batch(source.name, family, pa.concat_batches(items))
         self.batches += 1
 
     def _batch(self, stream: str, family: str, items: pa.RecordBatch) -> None:

@@ -15,6 +15,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ASKED = {
     "all flights": "SELECT icao24, longitude, latitude FROM flights",
     "around": "SELECT OBJECTS WITHIN 30 OF OBJECT '390001' FROM flights",
+    "all targets": "SELECT latitude, longitude FROM targets",
+    "dense": "SELECT CLUSTERS WITHIN 0.01 MIN 8 BY (latitude, longitude) FROM targets WINDOW ROWS 1000",
+    "vela": "SELECT NEAREST 4 TO (128.8, -45.2) BY (ra, dec) FROM photons WINDOW ROWS 1000",
     "warm": "SELECT ra FROM photons WHERE en > 1",
     "warmer": "SELECT ra FROM photons WHERE en > 3",
 }
@@ -139,24 +142,25 @@ def test_the_plan_and_the_network(page: Page) -> None:
     assert page.all("#network circle")
 
 
+def inks(page: Page) -> set[str]:
+    """The colours on the canvas that cover more than a few points."""
+    return set(
+        page.script(
+            """const canvas = document.getElementById("canvas"), seen = {};
+            const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+            for (let n = 0; n < data.length; n += 4) {
+              const ink = data.slice(n, n + 3).join();
+              if (data[n + 3] === 255) seen[ink] = (seen[ink] || 0) + 1;
+            }
+            return Object.keys(seen).filter((ink) => seen[ink] > 50);"""
+        )
+    )
+
+
 def test_the_map_draws_objects_and_answers(page: Page) -> None:
     page.go("map")
     page.wait(lambda: page.one("#map-stream").get_attribute("value") == "flights", "the stream")
     page.wait(lambda: "in range" in page.text("#layers"), "the answer")
-
-    def inks() -> set[str]:
-        """The colours on the canvas that cover more than a few points."""
-        return set(
-            page.script(
-                """const canvas = document.getElementById("canvas"), seen = {};
-                const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-                for (let n = 0; n < data.length; n += 4) {
-                  const ink = data.slice(n, n + 3).join();
-                  if (data[n + 3] === 255) seen[ink] = (seen[ink] || 0) + 1;
-                }
-                return Object.keys(seen).filter((ink) => seen[ink] > 50);"""
-            )
-        )
 
     layers = {layer.find_element("css selector", "label").text: layer for layer in page.all(".layer")}
     for name, layer in layers.items():
@@ -167,12 +171,29 @@ def test_the_map_draws_objects_and_answers(page: Page) -> None:
         layers["around"].find_element("css selector", ".swatch").value_of_css_property("background-color")
     )
     range_, grey = ",".join(re.findall(r"\d+", swatch)[:3]), "138,148,164"  # --dot of style.css
-    page.wait(lambda: {grey, range_} <= inks(), "objects and the range")
+    page.wait(lambda: {grey, range_} <= inks(page), "objects and the range")
     layers["around"].find_element("css selector", "input").click()
-    page.wait(lambda: range_ not in inks(), "the range to go")
+    page.wait(lambda: range_ not in inks(page), "the range to go")
     before = page.script("return document.getElementById('canvas').toDataURL()")
     page.one("#zoom-in").click()
     assert page.script("return document.getElementById('canvas').toDataURL()") != before
+
+
+@pytest.mark.parametrize(
+    ("stream", "name", "said", "colours"),
+    [("targets", "dense", "clusters, ", 4), ("photons", "vela", "4 items, up to ", 1)],
+)
+def test_the_map_draws_clusters_and_nearest(
+    page: Page, stream: str, name: str, said: str, colours: int
+) -> None:
+    """Clusters in several colours; of the nearest the point and its items in one."""
+    palette = {"42,120,214", "27,175,122", "217,138,0", "106,79,196", "212,71,92", "15,154,168", "176,71,157"}
+    page.go("map")
+    page.wait(lambda: page.all("#map-stream option"), "the streams")
+    page.one(f'#map-stream option[value="{stream}"]').click()
+    page.wait(lambda: said in page.text("#layers"), "the answer")
+    page.one(f'button[aria-label="Zoom to {name}"]').click()
+    page.wait(lambda: len(palette & inks(page)) >= colours, "its colours")
 
 
 @pytest.mark.parametrize("name", ["overview", "subscriptions", "plan", "map"])

@@ -38,6 +38,14 @@ def test_search(http: httpx.Client) -> None:
     assert names(search="det_time") == ["all"]
     assert names(kind="select") == ["vela", "all"]
     assert names(kind="moving") == []
+    assert names(search="%") == names(search="v_la") == []
+    assert names(search="_") == ["all"]  # det_time
+    page = http.get("/api/subscriptions", params={"search": "photons", "limit": 1}).json()
+    assert [one["name"] for one in page["subscriptions"]] == ["vela"]
+    rest = http.get(
+        "/api/subscriptions", params={"search": "photons", "limit": 1, "after": page["next"]}
+    ).json()
+    assert ([one["name"] for one in rest["subscriptions"]], rest["next"]) == (["all"], None)
 
 
 def test_progress_adds_batches_as_they_come(http: httpx.Client, layout: Layout) -> None:

@@ -196,6 +196,29 @@ class Catalog:
         )
         return [entry_of(row) for row in rows]
 
+    def page(
+        self,
+        after: int,
+        limit: int,
+        state: str | None = ACTIVE,
+        owner: str | None = None,
+        kind: str | None = None,
+        search: str = "",
+    ) -> list[Entry]:
+        """Some of them, with numbers greater than `after`; `search` is looked for in name and query, whatever
+        the case of ASCII letters.
+        """
+        wanted = {"state": state, "owner": owner, "kind": kind}
+        given = {column: value for column, value in wanted.items() if value is not None}
+        where = "".join(f" AND {column} = ?" for column in given)
+        text = "".join(f"!{letter}" if letter in "!%_" else letter for letter in search.lower())
+        rows = self._database.read(
+            f"SELECT * FROM subscriptions WHERE number > ?{where} AND "
+            "(lower(name) LIKE ? ESCAPE '!' OR lower(query) LIKE ? ESCAPE '!') ORDER BY number LIMIT ?",
+            *(after, *given.values(), f"%{text}%", f"%{text}%", limit),
+        )
+        return [entry_of(row) for row in rows]
+
     def count(self, state: str | None = ACTIVE) -> int:
         where, values = ("1 = 1", ()) if state is None else ("state = ?", (state,))
         return int(self._database.read(f"SELECT count(*) FROM subscriptions WHERE {where}", *values)[0][0])

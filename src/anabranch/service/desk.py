@@ -144,10 +144,8 @@ class Desk:
         names = dict.fromkeys(entry.name for entry in self.subscriptions(caller, None))
         raise unknown(f"unknown subscription {name!r}{suggestion(name, names)}")
 
-    def subscriptions(
-        self, caller: Caller, state: str | None = ACTIVE, kind: str | None = None
-    ) -> list[Entry]:
-        return self.catalog.subscriptions(state=state, owner=caller.only, kind=kind)
+    def subscriptions(self, caller: Caller, state: str | None = ACTIVE) -> list[Entry]:
+        return self.catalog.subscriptions(state=state, owner=caller.only)
 
     def cancel(self, caller: Caller, name: str, at: Moment | None) -> Entry:
         entry = self.subscription(caller, name)

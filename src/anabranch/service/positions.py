@@ -49,7 +49,8 @@ class Positions:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self._chosen: dict[tuple[str, str | None], int] = {}  # stream, whose -> number of the subscription
+        #: stream, whose -> version of the catalog, the subscription
+        self._chosen: dict[tuple[str, str | None], tuple[int, Entry | None]] = {}
         self._followed: OrderedDict[int, Followed] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -69,16 +70,14 @@ class Positions:
             return [None if followed is None else followed.items.get(name) for name in names]
 
     def _caught_up(self, caller: Caller, stream: Stream) -> Followed | None:
-        key = (stream.name, caller.only)
-        number = self._chosen.get(key)
-        if number is None or not self.desk.catalog.entry(number).active:
-            self._chosen.pop(key, None)
-            entry = self._choice(caller, stream)
-            if entry is None:
-                return None
-            number = self._chosen[key] = entry.number
-        followed = self._followed.pop(number, None) or Followed(self.desk.catalog.entry(number))
-        self._followed[number] = followed
+        key, version = (stream.name, caller.only), self.desk.catalog.version(stream.name, "filters")
+        if key not in self._chosen or self._chosen[key][0] != version:
+            self._chosen[key] = version, self._choice(caller, stream)
+        entry = self._chosen[key][1]
+        if entry is None:
+            return None
+        followed = self._followed.pop(entry.number, None) or Followed(entry)
+        self._followed[entry.number] = followed
         if len(self._followed) > MOST_FOLLOWED:
             self._followed.popitem(last=False)
         self._read(followed, stream)

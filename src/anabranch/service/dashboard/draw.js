@@ -107,7 +107,7 @@ export function painter(canvas, view) {
     dot(here, 5, ink("--field"));
     ring(here, 6, paint);
     dot(here, 2.5, paint);
-    text(name, [here[0] + 10, here[1] - 9], paint);
+    text(name, [here[0] + 10, here[1] - 9], ink("--ink"));
   }
 
   function nearest(layer, columns) {

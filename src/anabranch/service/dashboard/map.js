@@ -35,6 +35,17 @@ function said({ kind, asked, rows, positions }) {
   return `${clusters}, ${count(rows.length, positions ? "member" : "row")}${unknown ? `; ${number(unknown)} without a known position` : ""}`;
 }
 
+// The points that an answer is about, in the coordinates of the stream.
+function extent({ kind, asked, rows, positions }, columns, where) {
+  if (kind === "moving") {
+    const focal = Array.isArray(asked.focal) ? asked.focal : where.get(asked.focal);
+    return [focal, ...rows.map((row) => where.get(String(row.object)) || [row.x, row.y])];
+  }
+  const of = (point) => columns.map((name) => point[asked.by.indexOf(name)]);
+  if (kind === "nearest") return [of(asked.point), ...rows.map((row) => columns.map((name) => row[name]))];
+  return positions || rows.flatMap((row) => (row.centre ? [of(row.low), of(row.high)] : []));
+}
+
 export function map() {
   const canvas = byId("canvas");
   const view = viewOf(canvas), paint = painter(canvas, view);
@@ -42,10 +53,12 @@ export function map() {
   let layers = []; // {name, label, kind, place, shown, answer, text}
   let positions = { subscription: null, names: [], x: [], y: [] };
 
+  const whereabouts = () => new Map(positions.names.map((name, n) => [String(name), [positions.x[n], positions.y[n]]]));
+
   function draw() {
     if (!stream || !view.ready) return;
     const columns = stream.settings.position.slice(0, 2);
-    const where = new Map(positions.names.map((name, n) => [String(name), [positions.x[n], positions.y[n]]]));
+    const where = whereabouts();
     paint.clear();
     paint.regions(regionsOf(stream.settings));
     paint.positions(positions);
@@ -54,6 +67,13 @@ export function map() {
       else paint[layer.kind](layer, columns);
     }
     paint.scale(view.names(columns), stream.settings.metric === "haversine" ? stream.settings.unit || "km" : "");
+  }
+
+  function closeTo(layer) {
+    if (!layer.answer || !view.ready) return;
+    const points = extent(layer.answer, stream.settings.position.slice(0, 2), whereabouts())
+      .filter((point) => point && point.every((one) => Number.isFinite(one)));
+    if (points.length > 1) { view.close(points); draw(); }
   }
 
   function drawLayers() {
@@ -65,7 +85,7 @@ export function map() {
         swatch.style.background = layer.kind === "clusters" ? `linear-gradient(90deg, ${[0, 1, 2, 3].map(colour).join(", ")})` : colour(layer.place);
         layer.text = el("p", { class: "note" });
         return el("div", { class: "layer" }, el("label", {}, box, swatch, layer.label), layer.text,
-          el("p", {}, badge(layer.kind)), el("p", { class: "query note" }, layer.query));
+          el("p", { class: "row" }, badge(layer.kind), el("button", { class: "small", "aria-label": `Zoom to ${layer.label}`, onclick: () => closeTo(layer) }, "Zoom to it")), el("p", { class: "query note" }, layer.query));
       }));
   }
 

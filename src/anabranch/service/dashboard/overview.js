@@ -108,7 +108,7 @@ export function overview() {
     drawKinds(page.subscriptions);
     drawStreams(page.families);
   });
-  const plan = every(15000, async () => {
+  const plan = every(30000, async () => {
     try {
       const found = await get("/api/plan");
       const sum = (key) => found.subscriptions.reduce((all, one) => all + one[key], 0);

@@ -149,7 +149,7 @@ export function plan() {
     }
   }
 
-  const look = every(5000, read);
+  const look = every(10000, read);
   byId("plan-stream").addEventListener("change", draw);
   return { show: () => look.start(), hide: () => look.stop() };
 }

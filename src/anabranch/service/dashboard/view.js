@@ -30,7 +30,16 @@ export function view(canvas) {
       this.whole();
     },
     whole() { zoom = 1; if (box) centre = box.map(([low, high]) => (low + high) / 2); },
-    zoom(times) { zoom = Math.min(200, Math.max(0.5, zoom * times)); },
+    // as close as shows all of these points
+    close(points) {
+      const both = [0, 1].map((axis) => points.map((point) => along(point)[axis]));
+      centre = both.map((all) => (Math.min(...all) + Math.max(...all)) / 2);
+      zoom = 1;
+      const by = scale();
+      const wide = both.map((all) => Math.max(...all) - Math.min(...all));
+      zoom = Math.min(2000, 0.8 * Math.min(canvas.clientWidth / (wide[0] * by), canvas.clientHeight / (wide[1] * by * stretch)));
+    },
+    zoom(times) { zoom = Math.min(2000, Math.max(0.5, zoom * times)); },
     // by a part of what is seen, or by points of the screen
     move(right, up) {
       const by = 0.15 / zoom;
