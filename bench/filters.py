@@ -55,7 +55,7 @@ class Bench:
     def in_process(self, kind: str, counts: Sequence[int]) -> None:
         for count in counts:
             asked = specs(kind, self.photons, count)
-            # 10,000 chains take half a minute a batch: one is timed, where there are three otherwise
+            # 10,000 chains take 15 s a batch: one is timed, where there are three otherwise
             batches = 2 if count > 1000 else 4
             rows = [self.photons.rows.slice(place * self.batch, self.batch) for place in range(batches)]
             best: dict[bool, Rate] = {}
