@@ -152,13 +152,12 @@ def memory(report: Report, file: Path | None) -> None:
 
 def cpu(report: Report) -> None:
     window, every, k = 10_000, 100, 10
-    work = uniform(60_000, 1000)
+    work = uniform(100_000, 1000)
     ours, trees = [], []
     run = Run(work, k, window, "RAPF", batch=5000)
     run.until(20_000)
-    for turn in range(4):
-        stop = 20_000 + 10_000 * (turn + 1)
-        ours.append(run.until(stop) / 10_000)
+    for stop in range(25_000, 100_001, 5000):  # many short turns: some of each fall into quiet moments
+        ours.append(run.until(stop) / 5000)
         begin = time.process_time()
         for item in range(stop - 1000, stop, every):
             cKDTree(work.items[item - window : item]).query(work.queries, k)
@@ -173,7 +172,7 @@ def growth(report: Report) -> None:
     for queries in (400, 4_000, 40_000):
         run = Run(uniform(80_000, queries), 9, 40_000, "RAPF", batch=5000)
         run.until(50_000)
-        costs[queries] = min(run.until(stop) for stop in (60_000, 70_000, 80_000)) / 10_000
+        costs[queries] = min(run.until(stop) for stop in range(55_000, 80_001, 5000)) / 5000
         report.figure(f"{queries:,} queries: us an item", 1e6 * costs[queries])
     report.ratio("CPU an item, 40,000 queries / 400", costs[40_000] / costs[400], at_most=20)
 

@@ -42,13 +42,13 @@ def test_core_masks(seed: int) -> None:
     assert neighbours.enter(points, 0, COUNT, 0, grid, side, 1, kept, asked) == COUNT
     rank, count, start = np.array(windows).T
     due = cores.new_due(rank, count, start, [63, 50, 37], 5)
-    masks = np.full((3, COUNT), -1, np.int64)
-    cores.core_masks(kept, due, COUNT, masks)
+    masks = np.full((COUNT, 3), -1, np.int64)
+    cores.core_masks(lists.in_order(kept, 0, COUNT), kept.bound, due, COUNT, masks)
     near = distances(points)
     places = [(word, bit) for word, size in enumerate([63, 50, 37]) for bit in range(size)]
     for (rank, count, start), (word, bit) in zip(windows, places, strict=True):
         expected = _cores(near <= reaches[rank], count, start)
-        np.testing.assert_array_equal(masks[word] >> bit & 1, expected)
+        np.testing.assert_array_equal(masks[:, word] >> bit & 1, expected)
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])

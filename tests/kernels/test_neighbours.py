@@ -10,11 +10,9 @@ from anabranch.kernels.lists import (
     Lists,
     carry_over,
     entries_of,
-    near_in,
+    in_order,
     new_lists,
-    rank_in,
     recast,
-    sorted_list,
 )
 from anabranch.kernels.neighbours import enter
 from anabranch.kernels.ranks import Asked, new_asked, rank_of
@@ -39,9 +37,8 @@ def _entered(points: np.ndarray, patterns: Patterns, first: int = 0) -> tuple[Li
 
 def _entries(lists: Lists, point: int) -> list[tuple[int, int]]:
     """(rank, neighbour) of the list and its box, in order of rank, then newest first."""
-    out = np.empty(lists.size[point] + lists.new[point], np.int64)
-    sorted_list(lists.pool, lists.at[point], lists.size[point], lists.new[point], out)
-    return [(rank_in(entry), near_in(entry)) for entry in out.tolist()]
+    ordered = in_order(lists, point, point + 1)
+    return list(zip(ordered.rank.tolist(), ordered.near.tolist(), strict=True))
 
 
 def _known(lists: Lists, point: int, rank: int) -> list[int]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.kernels.jit import kernel
-from anabranch.kernels.lists import BOX, Lists, near_in, rank_in, sorted_list
+from anabranch.kernels.lists import Ordered
 
 Array = np.ndarray[Any, Any]
 
@@ -27,78 +27,69 @@ _BEYOND = 1 << 30  # a rank that no range has
 
 
 class Due(NamedTuple):
-    """The windows that are due, by start, then by word. Starts ascend."""
+    """The windows that are due, word by word; a window's bit is its place in the word. Starts ascend."""
 
-    starts: Array  # int32[starts]
-    after: Array  # int32[starts + 1]: where the windows of each start begin
-    fewest: Array  # int32[starts]: the smallest count of a window with this start
-    most: Array  # int32[starts]: the largest
+    after: Array  # int32[words + 1]: where the windows of each word begin
     rank: Array  # int32[windows]
     least: Array  # int32[windows]: count
-    word: Array  # int32[windows]
-    bit: Array  # int64[windows]: 1 << place in the word
-    reach: Array  # int64[words, ranks + 1]: the windows with a range of at least this rank
-    alive: Array  # int64[words, starts + 1]: the windows with one of the first so many starts
+    group: Array  # int32[windows]: which of the starts
+    starts: Array  # int32[starts]
+    most: Array  # int32[starts]: the largest count of a window with this start
+    reach: Array  # int64[ranks + 1, words]: the windows with a range of at least this rank
+    alive: Array  # int64[starts + 1, words]: the windows with one of the first so many starts
 
 
 def new_due(rank: Array, count: Array, start: Array, words: Sequence[int], ranges: int) -> Due:
     """From the rank, the count and the start of each window; the first words[0] of them are in word 0."""
-    word = np.repeat(np.arange(len(words), dtype=np.int32), words)
-    bit = np.int64(1) << np.concatenate([np.arange(size) for size in words])
-    distinct, group = np.unique(start.astype(np.int32), return_inverse=True)
-    order = np.lexsort((word, group))
-    rank, count = rank[order].astype(np.int32), count[order].astype(np.int32)
-    group, word, bit = group[order], word[order], bit[order]
-    after = np.searchsorted(group, np.arange(len(distinct) + 1)).astype(np.int32)
-    reach = np.zeros((len(words), ranges + 1), np.int64)
-    alive = np.zeros((len(reach), len(distinct) + 1), np.int64)
-    np.bitwise_or.at(reach, (word, rank), bit)
-    np.bitwise_or.at(alive, (word, group + 1), bit)
-    reach = np.bitwise_or.accumulate(reach[:, ::-1], axis=1)[:, ::-1].copy()
-    alive = np.bitwise_or.accumulate(alive, axis=1)
-    fewest, most = np.minimum.reduceat(count, after[:-1]), np.maximum.reduceat(count, after[:-1])
-    return Due(distinct, after, fewest, most, rank, count, word, bit, reach, alive)
+    after = np.concatenate([[0], np.cumsum(words)]).astype(np.int32)
+    word = np.repeat(np.arange(len(words)), words)
+    bit = np.int64(1) << (np.arange(len(rank)) - after[word])
+    rank, count = rank.astype(np.int32), count.astype(np.int32)
+    starts, group = np.unique(start.astype(np.int32), return_inverse=True)
+    most = np.zeros(len(starts), np.int32)
+    np.maximum.at(most, group, count)
+    reach = np.zeros((ranges + 1, len(words)), np.int64)
+    alive = np.zeros((len(starts) + 1, len(words)), np.int64)
+    np.bitwise_or.at(reach, (rank, word), bit)
+    np.bitwise_or.at(alive, (group + 1, word), bit)
+    reach = np.bitwise_or.accumulate(reach[::-1], axis=0)[::-1].copy()
+    alive = np.bitwise_or.accumulate(alive, axis=0)
+    return Due(after, rank, count, group.astype(np.int32), starts, most, reach, alive)
 
 
 @kernel
-def core_masks(lists: Lists, due: Due, stop: int, masks: Array) -> None:
-    """Makes masks[word, point] the windows in which each point is core. masks: int64[words, stop]."""
-    words, groups = len(masks), len(due.starts)
-    rank, least, word, bit = due.rank, due.least, due.word, due.bit
-    pool, at, sizes, waiting = lists.pool, lists.at, lists.size, lists.new
-    masks[:, : due.starts[0]] = 0
-    longest = 0
-    for point in range(due.starts[0], stop):
-        longest = max(longest, lists.size[point] + lists.new[point])
-    entries = np.empty(longest + BOX, np.int64)
-    near, far = np.empty(longest + BOX, np.int32), np.empty(longest + BOX, np.int32)
-    from_rank = np.empty(max(longest, due.most.max()) + 2, np.int32)  # by count, for one start
-    from_rank[0] = -1
+def core_masks(lists: Ordered, bounds: Array, due: Due, stop: int, masks: Array) -> None:
+    """Makes masks[point, word] the windows in which each point is core. masks: int64[stop, words].
+
+    bounds: see lists.Lists. from_rank[start, count] is the rank from which on the point is core, row by row.
+    Places in it are unsigned, so that no loop has to ask whether they count from the end.
+    """
+    after, rank, starts, near, far = due.after, due.rank, due.starts, lists.near, lists.rank
+    masks[: starts[0]] = 0
+    width = due.most.max() + 2
+    for point in range(starts[0], stop):
+        width = max(width, lists.at[point + 1] - lists.at[point] + 2)
+    from_rank = np.full(len(starts) * width, _BEYOND, np.int32)
+    cells = np.empty(len(rank), np.uint32)  # of each window, in from_rank
+    for window in range(len(rank)):
+        cells[window] = due.group[window] * width + due.least[window]
     begun = 0
-    for point in range(due.starts[0], stop):
-        while begun < groups and due.starts[begun] <= point:
+    for point in range(starts[0], stop):
+        while begun < len(starts) and starts[begun] <= point:
+            from_rank[begun * width] = -1
             begun += 1
-        bound = lists.bound[point]
-        for place in range(words):
-            masks[place, point] = due.reach[place, bound] & due.alive[place, begun]
-        size = sizes[point] + waiting[point] if bound else 0
-        if size:
-            sorted_list(pool, at[point], sizes[point], waiting[point], entries)
-        for place in range(size):
-            near[place], far[place] = near_in(entries[place]), rank_in(entries[place])
+        begin, end = np.uint64(lists.at[point]), np.uint64(lists.at[point + 1])
         for group in range(begun):
-            start, seen = due.starts[group], 1
-            for place in range(size):
+            start, seen = starts[group], np.uint64(group * width + 1)
+            last = seen + np.uint64(due.most[group])
+            for place in range(begin, end):
                 from_rank[seen] = far[place]
-                seen += near[place] >= start
-            if seen <= due.fewest[group]:
-                continue
-            for place in range(seen, due.most[group] + 1):
+                seen += np.uint64(near[place] >= start)
+            for place in range(seen, last):
                 from_rank[place] = _BEYOND
-            found, here = 0, word[due.after[group]]
-            for window in range(due.after[group], due.after[group + 1]):
-                if word[window] != here:
-                    masks[here, point] |= found
-                    found, here = 0, word[window]
-                found |= bit[window] if from_rank[least[window]] <= rank[window] else 0
-            masks[here, point] |= found
+        bound = bounds[point]
+        for word in range(masks.shape[1]):
+            low, found = np.uint64(after[word]), np.int64(0)
+            for window in range(low, np.uint64(after[word + 1])):
+                found |= np.int64(from_rank[cells[window]] <= rank[window]) << np.int64(window - low)
+            masks[point, word] = due.reach[bound, word] & due.alive[begun, word] | found

@@ -8,6 +8,15 @@ share the cells of one `level`; at most two rings of cells around one can hold n
 The windows of a level are the bits of a word. A cell knows in which of them it has a core. For two cells that
 are near each other, distances between points are measured once for all windows in which both have cores and
 are not of one tree already; a pair of cores joins the trees of all windows of which it is within the range.
+
+Most cells *follow* another: one that has cores in all windows in which they have, and is of the same tree in
+all of these. What joins a follower joins the one it follows; where all cells around follow the same one, as
+in dense places, no window is looked at.
+
+    windows      w0 w1 w2 w3          a joins b in w0 and w1: all it has, and b has these too, so a follows b.
+    cell a        *  *                Whether c is of a's tree in w0 is then whether it is of b's.
+    cell b        *  *  *
+    cell c        *     *  *          c and b share w0 and w2, but neither follows the other.
 """
 
 from __future__ import annotations
@@ -34,10 +43,10 @@ _MARGIN = 0.999
 
 
 class Trees(NamedTuple):
-    """The cell of each core, and for each window the cell that stands for the tree of a cell."""
+    """For each core the cell that it counts as, one that follows none, and for each window its tree."""
 
     cell_of: Array  # int32[points]
-    leader: Array  # int32[windows, cells]
+    leader: Array  # int32[windows, cells]: the cell that stands for the tree
 
 
 def level_of(reach: float, axes: int) -> int:
@@ -66,6 +75,15 @@ def tree_of(leader: Array, cell: int, window: int) -> int:
 
 
 @leaf
+def _followed(follows: Array, cell: int) -> int:
+    """The one that a cell follows in the end, and that follows none; shortens the way there."""
+    while follows[cell] != cell:
+        follows[cell] = follows[follows[cell]]
+        cell = follows[cell]
+    return cell
+
+
+@leaf
 def _apart(leader: Array, one: int, other: int, both: int) -> int:
     """Those of the windows `both` in which two cells are in different trees."""
     apart = 0
@@ -88,26 +106,30 @@ def _join(leader: Array, one: int, other: int, windows: int) -> None:
 
 
 @leaf
-def _join_cells(
-    newest: Array, chained: Array, leader: Array, points: Array, mask: Array, one: int, other: int,
-    apart: int, ranges: Array, table: Array, scale: float, reach: Array,
-) -> None:  # fmt: skip
-    """Joins two cells in those of the windows `apart` in which a pair of their cores is within the range."""
+def _within(
+    newest: Array, chained: Array, points: Array, mask: Array, one: int, other: int, apart: int,
+    ranges: Array, table: Array, scale: float, reach: Array,
+) -> int:  # fmt: skip
+    """Those of the windows `apart` in which a pair of cores of two cells is within the range."""
     largest = ranges[-1]
+    found = 0
     here = newest[one]
     while here >= 0 and apart:
-        if mask[here] & apart:
+        mine = mask[here] & apart
+        if mine:
             there = newest[other]
             while there >= 0:
-                joined = mask[here] & mask[there] & apart
-                if joined:
+                both = mine & mask[there]
+                if both:
                     distance = distance_of(points, here, there)
                     if distance <= largest:
-                        joined &= reach[rank_of(distance, ranges, table, scale)]
-                        _join(leader, one, other, joined)
-                        apart &= ~joined
+                        both &= reach[rank_of(distance, ranges, table, scale)]
+                        found |= both
+                        apart &= ~both
+                        mine &= ~both
                 there = chained[there]
         here = chained[here]
+    return found
 
 
 @kernel
@@ -141,6 +163,21 @@ def _into_cells(
 
 
 @kernel
+def _around(axes: int, ring: int) -> Array:
+    """Half of the cells of a ring around one: the other half looks at this one. int64[cells, 3]"""
+    out = np.empty(((2 * ring + 1) ** 3, 3), np.int64)
+    found = 0
+    across, above = ring if axes > 1 else 0, ring if axes > 2 else 0
+    for i in range(-ring, 1):
+        for j in range(-across, across + 1 if i < 0 else 1):
+            for k in range(-above, above + 1 if i < 0 or j < 0 else 0):
+                if max(abs(i), abs(j), abs(k)) == ring:
+                    out[found, 0], out[found, 1], out[found, 2] = i, j, k
+                    found += 1
+    return out[:found]
+
+
+@kernel
 def grow(
     points: Array, mask: Array, start: int, stop: int, side: float, windows: int, asked: Asked, reach: Array
 ) -> Trees:
@@ -150,7 +187,6 @@ def grow(
     reach: int64[ranks + 1], the windows with a range of at least this rank.
     """
     ranges, slots_of_ranks, scale = asked.ranges, asked.table, asked.scale
-    axes = points.shape[1]
     cores = 0
     for point in range(start, stop):
         cores += mask[point] != 0
@@ -158,43 +194,67 @@ def grow(
     while slots < 2 * cores:
         slots *= 2
     table, places = np.full(slots, -1, np.int32), np.empty((cores, 3), np.int64)
-    cell_of, chained = np.empty(stop, np.int32), np.empty(stop, np.int32)
+    cell_of, chained = np.zeros(stop, np.int32), np.empty(stop, np.int32)
     newest, held = np.empty(cores, np.int32), np.empty(cores, np.int64)
     used = _into_cells(points, mask, start, stop, side, table, places, cell_of, chained, newest, held)
-    leader = np.empty((used, windows), np.int32)
+    leader, follows, linked = np.empty((used, windows), np.int32), np.arange(used), np.zeros(used, np.int64)
     for cell in range(used):
         leader[cell, :] = cell
-    rings_y = _RINGS if axes > 1 else 0
-    rings_z = _RINGS if axes > 2 else 0
     for ring in range(1, _RINGS + 1):
+        around = _around(points.shape[1], ring)
         for cell in range(used):
             x, y, z = places[cell, 0], places[cell, 1], places[cell, 2]
-            for i in range(-_RINGS, 1):  # half of the cells around: the other half looks at this one
-                for j in range(-rings_y, rings_y + 1 if i < 0 else 1):
-                    for k in range(-rings_z, rings_z + 1 if i < 0 or j < 0 else 0):
-                        if max(abs(i), abs(j), abs(k)) != ring:
-                            continue
-                        other = find_cell(table, places, x + i, y + j, z + k)
-                        if other < 0 or not held[cell] & held[other]:
-                            continue
-                        apart = _apart(leader, cell, other, held[cell] & held[other])
-                        if apart:
-                            _join_cells(
-                                newest, chained, leader, points, mask, cell, other, apart,
-                                ranges, slots_of_ranks, scale, reach,
-                            )  # fmt: skip
-    return Trees(cell_of, _flat(leader))
+            one = _followed(follows, cell)
+            for spot in range(len(around)):
+                near = find_cell(table, places, x + around[spot, 0], y + around[spot, 1], z + around[spot, 2])
+                if near < 0 or not held[cell] & held[near]:
+                    continue
+                other = _followed(follows, near)
+                if one == other:
+                    continue
+                both = held[cell] & held[near]
+                known = both & linked[one] & linked[other]
+                apart = both & ~known | _apart(leader, one, other, known)
+                joined = 0
+                if apart:
+                    joined = _within(
+                        newest, chained, points, mask, cell, near, apart,
+                        ranges, slots_of_ranks, scale, reach,
+                    )  # fmt: skip
+                if apart == joined and not held[one] & ~both:
+                    joined &= linked[one]
+                    follows[one] = other
+                elif apart == joined and not held[other] & ~both:
+                    joined &= linked[other]
+                    follows[other] = one
+                _join(leader, one, other, joined)
+                linked[one] |= joined
+                linked[other] |= joined
+                one = _followed(follows, one)
+    return _flat(cell_of, leader, follows, start, mask)
 
 
 @kernel
-def _flat(leader: Array) -> Array:
-    """The cell that stands for the tree of each cell, by window: int32[windows, cells]"""
+def _flat(cell_of: Array, leader: Array, follows: Array, start: int, mask: Array) -> Trees:
+    """Leaves only the cells that follow none, and in each window the one that stands for the tree."""
     cells, windows = leader.shape
-    flat = np.empty((windows, cells), np.int32)
+    place = np.empty(cells, np.int32)
+    left = 0
     for cell in range(cells):
-        for window in range(windows):
-            flat[window, cell] = tree_of(leader, cell, window)
-    return flat
+        if follows[cell] == cell:
+            place[cell] = left
+            left += 1
+    for cell in range(cells):
+        place[cell] = place[_followed(follows, cell)]
+    for point in range(start, len(cell_of)):
+        if mask[point]:
+            cell_of[point] = place[cell_of[point]]
+    flat = np.empty((windows, left), np.int32)
+    for cell in range(cells):
+        if follows[cell] == cell:
+            for window in range(windows):
+                flat[window, place[cell]] = place[tree_of(leader, cell, window)]
+    return Trees(cell_of, flat)
 
 
 @kernel
@@ -221,4 +281,4 @@ def grow_points(
                         joined = mask[point] & mask[other] & reach[rank_of(distance, ranges, table, scale)]
                         _join(leader, point, other, joined)
                 other = grid.older[other]
-    return Trees(cell_of, _flat(leader))
+    return _flat(cell_of, leader, np.arange(stop), 0, mask)

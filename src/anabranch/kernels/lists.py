@@ -68,13 +68,36 @@ def insert(entries: Array, low: int, high: int, entry: int) -> int:
     return place
 
 
-@leaf
-def sorted_list(pool: Array, at: int, size: int, new: int, out: Array) -> None:
-    """A whole list with the newcomers behind it, by rank, then newest first."""
-    for place in range(size):
-        out[place] = pool[at + place]
-    for place in range(size, size + new):
-        insert(out, 0, place, pool[at + place])
+class Ordered(NamedTuple):
+    """Whole lists by rank, then newest first, for those who read many of them."""
+
+    at: Array  # int64[points + 1]: where the list of each point begins
+    near: Array  # int32[entries]: the neighbour
+    rank: Array  # int32[entries]
+
+
+@kernel
+def in_order(lists: Lists, first: int, stop: int) -> Ordered:
+    """The lists of points first..stop with the newcomers behind them; those before are empty."""
+    pool, sizes, waiting = lists.pool, lists.size, lists.new
+    at = np.zeros(stop + 1, np.int64)
+    longest = 0
+    for point in range(first, stop):
+        size = sizes[point] + waiting[point] if lists.bound[point] else 0
+        at[point + 1] = at[point] + size
+        longest = max(longest, size)
+    out = Ordered(at, np.empty(at[stop], np.int32), np.empty(at[stop], np.int32))
+    entries = np.empty(longest, np.int64)
+    for point in range(first, stop):
+        size, low, begin = at[point + 1] - at[point], at[point], lists.at[point]
+        for place in range(size):
+            if place < sizes[point]:
+                entries[place] = pool[begin + place]
+            else:
+                insert(entries, 0, place, pool[begin + place])
+        for place in range(size):
+            out.near[low + place], out.rank[low + place] = near_in(entries[place]), rank_in(entries[place])
+    return out
 
 
 @kernel

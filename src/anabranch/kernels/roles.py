@@ -1,120 +1,250 @@
-"""Who is what in one window: core or edge of which cluster, or noise; and clusters in a few numbers."""
+"""Who is what in which window: core or edge of which cluster, or noise; and clusters in a few numbers.
+
+Cores and trees are known (cores, forest). What is not core is an edge of the cluster of its nearest core, for
+all windows at once; then clusters get their numbers, by their earliest members, and all members theirs.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anabranch.kernels.bits import lowest
-from anabranch.kernels.forest import Trees
-from anabranch.kernels.jit import kernel
-from anabranch.kernels.lists import Lists, near_in, rank_in
+from anabranch.kernels.cores import BITS, Due
+from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.lists import Ordered
 from anabranch.kernels.searchgrid import distance_of
 
 Array = np.ndarray[Any, Any]
 
 NOISE, CORE, EDGE = 0, 1, 2
+_NOBODY = (1 << 31) - 1
+
+
+class Edges(NamedTuple):
+    """A core is the nearest one to a point in some windows of a word. By point."""
+
+    point: Array  # int32[edges]
+    core: Array  # int32[edges]
+    word: Array  # int32[edges]
+    windows: Array  # int64[edges]: bits
+
+
+class Woods(NamedTuple):
+    """The trees of all words (forest.Trees), one after the other."""
+
+    cell_of: Array  # int32[words, points]
+    before: Array  # int64[words + 1]: how many cells there are in the words before
+    leader: Array  # int32[windows, cells of their word], flat
+    at: Array  # int64[windows]: where those of a window begin
 
 
 @kernel
-def _mark_edges(
-    lists: Lists, points: Array, mask: Array, reach: Array, starts: Array, alive: Array, begins: Array,
-    first: int, stop: int, clusters: Array,
+def _new_edges(room: int) -> Edges:
+    return Edges(
+        np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64)
+    )
+
+
+@kernel
+def _wider(old: Edges, used: int, room: int) -> Edges:
+    new = _new_edges(room)
+    new.point[:used], new.core[:used], new.word[:used] = old.point[:used], old.core[:used], old.word[:used]
+    new.windows[:used] = old.windows[:used]
+    return new
+
+
+@leaf
+def _note(edges: Edges, used: int, point: int, core: int, windows: Array) -> int:
+    """Writes the words of `windows` that are not 0; returns how many edges there are."""
+    for word in range(len(windows)):
+        edges.point[used], edges.core[used], edges.word[used] = point, core, word
+        edges.windows[used] = windows[word]
+        used += windows[word] != 0
+    return used
+
+
+@leaf
+def _nearest_of_tied(
+    near: Array, points: Array, masks: Array, point: int, low: int, high: int, wanted: Array, found: Array,
+    nearest: Array, distance: Array,
 ) -> None:  # fmt: skip
-    """clusters[w, place] becomes the nearest core for each edge point, the earliest of equals.
+    """Of neighbours low..high, which are of the same rank, the nearest core in each window, the earliest of
+    equals: nearest[word, bit] for the windows found[word], which are wanted[word].
+    """
+    found[:] = 0
+    for place in range(low, high):
+        other = near[place]
+        away = distance_of(points, point, other)
+        for word in range(len(wanted)):
+            bits = wanted[word] & masks[other, word]
+            while bits:
+                bit = lowest(bits)
+                bits &= bits - 1
+                if (
+                    not found[word] >> bit & 1
+                    or away < distance[word, bit]
+                    or (away == distance[word, bit] and other < nearest[word, bit])
+                ):
+                    found[word] |= 1 << bit
+                    nearest[word, bit], distance[word, bit] = other, away
+
+
+@kernel
+def edges_in(lists: Ordered, points: Array, masks: Array, due: Due, stop: int) -> Edges:
+    """The nearest core of every edge in every window; of equally near ones the earliest.
 
     The list of a point that is not core holds all its neighbours in the window, as they are fewer than
-    `count`.
+    `count`. It is by rank: the first core is the nearest, unless others have the same rank.
+    masks: int64[points, words]
     """
-    pool = lists.pool
-    nearest, distance = np.empty(clusters.shape[0], np.int32), np.empty(clusters.shape[0], np.float64)
-    begun = 0
-    for point in range(first, stop):
+    near, ranks, reach, starts = lists.near, lists.rank, due.reach, due.starts
+    words = masks.shape[1]
+    wanted, hits, tied = np.empty(words, np.int64), np.empty(words, np.int64), np.empty(words, np.int64)
+    nearest, distance = np.empty((words, BITS), np.int32), np.empty((words, BITS), np.float64)
+    edges, used, begun = _new_edges(8 * stop), 0, 0
+    for point in range(starts[0], stop):
         while begun < len(starts) and starts[begun] <= point:
             begun += 1
-        wanted = alive[begun] & ~mask[point]
-        if wanted == 0:
-            continue
-        at, size = lists.at[point], lists.size[point]
-        end = at + size + lists.new[point]
-        found = left = 0
-        last = -1
-        place = at - 1
-        while place + 1 < end:
+        more = 0
+        for word in range(words):
+            wanted[word] = due.alive[begun, word] & ~masks[point, word]
+            more |= wanted[word]
+        place, end = lists.at[point], lists.at[point + 1] if more else lists.at[point]
+        most = used + (end - place + len(due.rank) + 1) * (words + 1)
+        if most > len(edges.point):
+            edges = _wider(edges, used, 2 * most)
+        while place < end:
+            rank, other = ranks[place], near[place]
             place += 1
-            rank = rank_in(pool[place])
-            if place >= at + size:  # newcomers, in order of arrival
-                left = wanted & reach[rank]
-            elif rank > last:  # farther than all before, as are those that follow
-                last = rank
-                left = wanted & reach[rank] & ~found
-                if left == 0:
-                    place = at + size - 1
-                    continue
-            other = near_in(pool[place])
-            windows = left & mask[other]
-            if windows == 0:
+            if place == end or ranks[place] != rank:
+                hit = 0
+                for word in range(words):
+                    hits[word] = wanted[word] & reach[rank, word] & masks[other, word]
+                    wanted[word] &= ~hits[word]
+                    hit |= hits[word]
+                if hit:
+                    used = _note(edges, used, point, other, hits)
                 continue
-            away = distance_of(points, point, other)
-            while windows:
-                window = lowest(windows)
-                windows &= windows - 1
-                if (
-                    not found >> window & 1
-                    or away < distance[window]
-                    or (away == distance[window] and other < nearest[window])
-                ):
-                    found |= 1 << window
-                    nearest[window], distance[window] = other, away
-        while found:
-            window = lowest(found)
-            found &= found - 1
-            clusters[window, point - begins[window]] = nearest[window]
+            low = place - 1
+            while place < end and ranks[place] == rank:
+                place += 1
+            for word in range(words):
+                hits[word] = wanted[word] & reach[rank, word]
+            _nearest_of_tied(near, points, masks, point, low, place, hits, tied, nearest, distance)
+            for word in range(words):
+                wanted[word] &= ~tied[word]
+                while tied[word]:
+                    bit = lowest(tied[word])
+                    tied[word] &= tied[word] - 1
+                    edges.point[used], edges.core[used] = point, nearest[word, bit]
+                    edges.word[used], edges.windows[used] = word, 1 << bit
+                    used += 1
+    return Edges(edges.point[:used], edges.core[:used], edges.word[:used], edges.windows[:used])
+
+
+@leaf
+def _be_first(
+    first: Array, seen: Array, woods: Woods, due: Due, point: int, core: int, word: int, bits: int
+) -> None:
+    """Notes a member of the tree of `core` in the windows `bits`, unless the core's cell had earlier ones."""
+    cell = woods.cell_of[word, core]
+    bits &= ~seen[woods.before[word] + cell]
+    seen[woods.before[word] + cell] |= bits
+    while bits:
+        low = woods.at[due.after[word] + lowest(bits)]
+        bits &= bits - 1
+        tree = low + woods.leader[low + cell]
+        first[tree] = min(first[tree], point)
+
+
+@kernel
+def _first_members(masks: Array, woods: Woods, edges: Edges, due: Due, stop: int) -> Array:
+    """The earliest member of each tree of each window: int32, as woods.leader; _NOBODY if there is none."""
+    first, seen = np.full(len(woods.leader), _NOBODY, np.int32), np.zeros(woods.before[-1], np.int64)
+    edge = 0
+    for point in range(due.starts[0], stop):
+        for word in range(masks.shape[1]):
+            if masks[point, word]:
+                _be_first(first, seen, woods, due, point, point, word, masks[point, word])
+        while edge < len(edges.point) and edges.point[edge] == point:
+            _be_first(first, seen, woods, due, point, edges.core[edge], edges.word[edge], edges.windows[edge])
+            edge += 1
+    return first
+
+
+@leaf
+def _number(first: Array, low: int, high: int, begin: int, bitmap: Array, holder: Array) -> int:
+    """Makes first[low:high] numbers from 1 in the order of what they were; returns how many.
+
+    bitmap: int64, all 0, with 32 bits a word, one for each point of the window. holder: int32[points]
+    """
+    for tree in range(low, high):
+        if first[tree] != _NOBODY:
+            place = first[tree] - begin
+            bitmap[place >> 5] |= 1 << (place & 31)
+            holder[place] = tree
+    count = 0
+    for word in range(len(bitmap)):
+        bits = bitmap[word]
+        bitmap[word] = 0
+        while bits:
+            place = (word << 5) + lowest(bits)
+            bits &= bits - 1
+            count += 1
+            first[holder[place]] = count
+    return count
+
+
+@leaf
+def _label(
+    mask: Array, bit: int, cell_of: Array, of_cell: Array, begin: int, stop: int, at: int, clusters: Array,
+    roles: Array,
+) -> None:  # fmt: skip
+    """Writes clusters and roles of one window, as far as cores go. Places are unsigned, and each loop has one
+    width of numbers, so that a processor can take many at once.
+    """
+    first, to, size = np.uint64(begin), np.uint64(at), np.uint64(stop - begin)
+    for place in range(size):
+        roles[to + place] = np.uint8(mask[first + place] >> bit & CORE)
+    for place in range(size):
+        clusters[to + place] = of_cell[np.uint32(cell_of[first + place])] * np.int32(roles[to + place])
 
 
 @kernel
 def roles_in(
-    lists: Lists, points: Array, mask: Array, trees: Trees, reach: Array, starts: Array, alive: Array,
-    begins: Array, stop: int, clusters: Array, roles: Array, counts: Array,
+    masks: Array, woods: Woods, edges: Edges, due: Due, stop: int, at: Array, clusters: Array, roles: Array,
+    counts: Array,
 ) -> None:  # fmt: skip
-    """Who is what in the windows of one word: cluster 0 is noise, others count from 1 by earliest member.
+    """Who is what in all windows: cluster 0 is noise, others count from 1 by earliest member.
 
-    Window w begins at begins[w] (int32), its results are clusters[w, :stop - begins[w]] (int32) and the same
-    of roles (uint8), and counts[w] is the number of its clusters. starts, alive: see cores.Due, of this word.
-    reach: int64[ranks + 1].
-
-    Noise is of a cell that is not there, whose number is 0: roles become arithmetic, where a processor could
-    not guess the branches.
+    The results of window w begin at at[w] of clusters (int32) and roles (uint8), and counts[w] is the number
+    of its clusters.
     """
-    nobody = stop
-    clusters[:] = nobody
-    _mark_edges(lists, points, mask, reach, starts, alive, begins, begins.min(), stop, clusters)
-    leader = trees.leader
-    windows, cells = leader.shape
-    cell_of = np.empty(stop + 1, np.int32)
-    cell_of[:stop] = trees.cell_of
-    cell_of[nobody] = cells
-    tree_of, numbers = np.empty(cells + 1, np.int32), np.empty(cells + 1, np.int32)
-    for window in range(windows):
-        tree_of[:cells] = leader[window]
-        tree_of[cells] = cells
-        numbers[:] = -1
-        numbers[cells] = 0
-        begin, count = begins[window], 0
-        mine, kinds = clusters[window], roles[window]
-        for place in range(stop - begin):
-            is_core = mask[begin + place] >> window & 1
-            core = mine[place]
-            core += is_core * (begin + place - core)
-            tree = tree_of[cell_of[core]]
-            number = numbers[tree]
-            if number < 0:
-                count += 1
-                number = numbers[tree] = count
-            mine[place] = number
-            kinds[place] = is_core * CORE + (1 - is_core) * (number > 0) * EDGE
-        counts[window] = count
+    numbers = _first_members(masks, woods, edges, due, stop)
+    longest = stop - due.starts[0]
+    bitmap, holder = np.zeros((longest >> 5) + 1, np.int64), np.empty(longest, np.int32)
+    of_cell = np.zeros(woods.before[-1] + 1, np.int32)
+    for word in range(masks.shape[1]):
+        cell_of, mask = woods.cell_of[word], masks[:, word].copy()
+        cells = woods.before[word + 1] - woods.before[word]
+        for window in range(due.after[word], due.after[word + 1]):
+            low, begin = woods.at[window], due.starts[due.group[window]]
+            counts[window] = _number(numbers, low, low + cells, begin, bitmap, holder)
+            for cell in range(cells):
+                of_cell[cell] = numbers[low + woods.leader[low + cell]]
+            bit = window - due.after[word]
+            _label(mask, bit, cell_of, of_cell, begin, stop, at[window], clusters, roles)
+    for edge in range(len(edges.point)):
+        point, word, bits = edges.point[edge], edges.word[edge], edges.windows[edge]
+        cell = woods.cell_of[word, edges.core[edge]]
+        while bits:
+            window = due.after[word] + lowest(bits)
+            bits &= bits - 1
+            low, place = woods.at[window], at[window] + point - due.starts[due.group[window]]
+            clusters[place] = numbers[low + woods.leader[low + cell]]
+            roles[place] = EDGE
 
 
 @kernel

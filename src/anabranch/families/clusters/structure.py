@@ -121,45 +121,52 @@ class Structure:
             for low in range(0, len(due), cores.BITS)
         ]
         flat = [window for _, due in words for window in due]
+        starts = np.array([start for _, start in flat], np.int64)
         due = cores.new_due(
             np.searchsorted(self.asked.ranges, [pattern[0] for pattern, _ in flat]),
             np.array([pattern[1] for pattern, _ in flat], np.int32),
-            np.array([start for _, start in flat], np.int64) - self.offset,
+            starts - self.offset,
             [len(due) for _, due in words],
             len(self.asked.ranges),
         )
-        masks = np.empty((len(words), self.count), np.int64)
-        cores.core_masks(self.lists, due, self.count, masks)
-        out: dict[Due, Found] = {}
-        for word, (level, wanted) in enumerate(words):
-            out |= self._found(level, wanted, masks[word], due, word)
-        return out
-
-    def _found(
-        self, level: int | None, windows: list[Due], mask: Array, due: cores.Due, word: int
-    ) -> dict[Due, Found]:
-        """The clusters of the windows of one word."""
-        begins = np.array([start - self.offset for _, start in windows], np.int32)
-        start, stop, reach = int(begins.min()), self.count, due.reach[word]
-        if level is None:
-            trees = forest.grow_points(
-                self.points, mask, start, stop, self.grid, self._side, self._rings, len(windows),
-                self.asked, reach,
-            )  # fmt: skip
-        else:
-            side = forest.side_of(level, self.axes)
-            trees = forest.grow(self.points, mask, start, stop, side, len(windows), self.asked, reach)
-        clusters = np.empty((len(windows), stop - start), np.int32)
-        kinds, counts = np.empty(clusters.shape, np.uint8), np.empty(len(windows), np.int32)
-        roles.roles_in(
-            self.lists, self.points, mask, trees, reach, due.starts, due.alive[word], begins, stop,
-            clusters, kinds, counts,
-        )  # fmt: skip
-        sizes, found = (stop - begins).tolist(), counts.tolist()
+        masks = np.empty((self.count, len(words)), np.int64)
+        ordered = lists.in_order(self.lists, int(due.starts[0]), self.count)
+        cores.core_masks(ordered, self.lists.bound, due, self.count, masks)
+        woods = self._woods([level for level, _ in words], masks, due)
+        edges = roles.edges_in(ordered, self.points, masks, due, self.count)
+        ends = np.cumsum(self.stop - starts)
+        at = ends - (self.stop - starts)
+        clusters, kinds = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint8)
+        counts = np.empty(len(flat), np.int32)
+        roles.roles_in(masks, woods, edges, due, self.count, at, clusters, kinds, counts)
         return {
-            window: Found(window[1], clusters[bit, : sizes[bit]], kinds[bit, : sizes[bit]], found[bit])
-            for bit, window in enumerate(windows)
+            window: Found(window[1], clusters[low:high], kinds[low:high], count)
+            for window, low, high, count in zip(
+                flat, at.tolist(), ends.tolist(), counts.tolist(), strict=True
+            )
         }
+
+    def _woods(self, levels: list[int | None], masks: Array, due: cores.Due) -> roles.Woods:
+        """The trees of the windows of every word."""
+        start, stop, sizes = int(due.starts[0]), self.count, np.diff(due.after)
+        cell_of = np.empty((len(levels), stop), np.int32)
+        leaders = []
+        for word, level in enumerate(levels):
+            mask, reach = masks[:, word].copy(), due.reach[:, word].copy()
+            if level is None:
+                trees = forest.grow_points(
+                    self.points, mask, start, stop, self.grid, self._side, self._rings, int(sizes[word]),
+                    self.asked, reach,
+                )  # fmt: skip
+            else:
+                side = forest.side_of(level, self.axes)
+                trees = forest.grow(self.points, mask, start, stop, side, int(sizes[word]), self.asked, reach)
+            cell_of[word] = trees.cell_of
+            leaders.append(trees.leader)
+        cells = np.array([leader.shape[1] for leader in leaders], np.int64)
+        each = np.repeat(cells, sizes)
+        leader = np.concatenate([leader.ravel() for leader in leaders])
+        return roles.Woods(cell_of, np.concatenate([[0], np.cumsum(cells)]), leader, np.cumsum(each) - each)
 
     def summary(self, found: Found) -> tuple[Array, Array, Array, Array, Array]:
         """(cores, edges, centre, low, high) of each cluster."""

@@ -54,7 +54,7 @@ class Group:
     @property
     def never(self) -> np.int64 | np.float64:
         """A moment after all others."""
-        return np.float64(math.inf) if self.dtype == np.float64 else np.int64(np.iinfo(np.int64).max)
+        return np.float64(math.inf) if self.dtype == np.float64 else np.int64(2**63 - 1)
 
 
 @dataclass(frozen=True)

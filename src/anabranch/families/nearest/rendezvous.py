@@ -103,7 +103,7 @@ class Rendezvous(Stage):
                     at = batch.at(group, change.log.moment)
                     rows.append(answers.Answers(part.names, change.log, at, group.unit == "fraction"))
         out = [answers.packet(self.stream, rows, batch.shelf)] if rows else []
-        counters[m.NOTIFY_OWNER] = sum(int((part.log.op == PLUS).sum()) for part in rows)
+        counters[m.NOTIFY_OWNER] = sum(int(np.count_nonzero(part.log.op == PLUS)) for part in rows)
         counters[m.MERGER_UPDATE] = 0
         low = max(low, known.low)
         kept = min([low, *(mine.told.low for mine in own.values() if mine.told.want == interest.CELLS)])

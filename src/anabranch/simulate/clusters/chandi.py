@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from anabranch.families.clusters.structure import Due, Found, Structure
-from anabranch.simulate.clusters.strategy import Query, Strategy
+from anabranch.simulate.clusters.strategy import Oldest, Query, Strategy
 from anabranch.zones.columns import Array
 
 
@@ -16,10 +16,11 @@ class Chandi(Strategy):
         self.queries = list(queries)
         self.structure = Structure(axes)
         self.stop = 0
+        self.oldest = Oldest(queries)
         self.structure.ask((query.range, query.count) for query in queries)
 
     def enter(self, points: Array) -> None:
-        self.structure.forget(min(query.first_window(self.stop) * query.slide for query in self.queries))
+        self.structure.forget(self.oldest.needed(self.stop))
         needed = points[max(0, self.structure.stop - self.stop) :]  # no window holds those before
         if len(needed):
             self.structure.append(needed)

@@ -9,7 +9,7 @@ import numpy as np
 from anabranch.families.clusters.structure import Found
 from anabranch.kernels import extra_n, rangesearch
 from anabranch.simulate.clusters.index import Index, Neighbours
-from anabranch.simulate.clusters.strategy import Query, Strategy
+from anabranch.simulate.clusters.strategy import Oldest, Query, Strategy
 from anabranch.zones.columns import Array
 
 #: From so many queries on it pays to sort the neighbours that all share by distance.
@@ -69,13 +69,14 @@ class ExtraNShared(ExtraN):
     def __init__(self, queries: Sequence[Query], axes: int) -> None:
         super().__init__(queries, axes)
         self.sorts = len(queries) >= _MANY
+        self.oldest = Oldest(queries)
 
     def _indexes(self, axes: int) -> list[Index]:
         size, reach = max(query.size for query in self.queries), max(query.range for query in self.queries)
         return [Index(axes, size, reach)] * len(self.queries)
 
     def enter(self, points: Array) -> None:
-        first = min(query.first_window(self.stop) * query.slide for query in self.queries)
+        first = self.oldest.needed(self.stop)
         index = self.indexes[0]
         index.append(points, first)
         neighbours = index.neighbours(len(points), first)

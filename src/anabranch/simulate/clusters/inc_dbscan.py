@@ -13,7 +13,7 @@ from anabranch.families.clusters.structure import Found
 from anabranch.kernels import inc_dbscan
 from anabranch.kernels.inc_dbscan_labels import Search, new_marks, new_spreading
 from anabranch.simulate.clusters.index import Index, Neighbours
-from anabranch.simulate.clusters.strategy import Query, Strategy
+from anabranch.simulate.clusters.strategy import Oldest, Query, Strategy
 from anabranch.zones.columns import Array
 
 
@@ -107,9 +107,10 @@ class IncDbscanShared(IncDbscan):
         reach = max(query.range for query in queries)
         self.index = Index(axes, max(query.size for query in queries), reach)
         self.stop = 0
+        self.oldest = Oldest(queries)
 
     def enter(self, points: Array) -> None:
-        first = min(query.first_window(self.stop) * query.slide for query in self.queries)
+        first = self.oldest.needed(self.stop)
         self.index.append(points, first)
         neighbours = self.index.neighbours(len(points), first)
         for each in self.clustered:

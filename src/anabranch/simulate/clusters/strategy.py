@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from anabranch.families.clusters.structure import Found
 from anabranch.zones.columns import Array
 
@@ -31,6 +33,19 @@ class Query:
     def first_window(self, position: int) -> int:
         """The number of the oldest window that is not over before the point at `position` enters."""
         return max(0, -((self.size - 1 - position) // self.slide))
+
+
+class Oldest:
+    """Which point is the oldest that a window of any query can still hold."""
+
+    def __init__(self, queries: Sequence[Query]) -> None:
+        self.sizes = np.array([query.size for query in queries])
+        self.slides = np.array([query.slide for query in queries])
+
+    def needed(self, position: int) -> int:
+        """Before the point at `position` enters: the least start of all queries' `first_window`."""
+        windows = np.maximum(0, -((self.sizes - 1 - position) // self.slides))
+        return int((windows * self.slides).min())
 
 
 class Strategy(ABC):
