@@ -11,7 +11,7 @@ from pathlib import Path
 def worker_bytes() -> int:
     """Private bytes of all Python descendants of this process."""
     mine = os.getpid()
-    return sum(_private(pid) for pid in _family() if pid != mine and "python" in _command(pid))
+    return sum(_private(pid) for pid in _family() if pid != mine and "python" in _program(pid))
 
 
 def cpu_seconds() -> float:
@@ -50,9 +50,10 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def _command(pid: int) -> str:
+def _program(pid: int) -> str:
+    """What the process runs; the arguments of Java name Python, too."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
+        return Path(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]).name
     except OSError:
         return ""
 
