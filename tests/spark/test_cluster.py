@@ -19,10 +19,7 @@ import pyspark
 import pytest
 
 import anabranch
-from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.deliveries import Deliveries
-from anabranch.catalog.layout import Layout
-from anabranch.families.registry import family
+from tests.spark.delivered import delivered
 
 pytestmark = [
     pytest.mark.spark,
@@ -111,24 +108,14 @@ def test_a_job_by_spark_submit(cluster: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     assert list((tmp_path / "work").glob("app-*")), "nothing ran on the workers"
     rows = table.to_pylist()
-    assert _results(tmp_path / "out", "few") == [row for row in rows if row["v"] > 0.9]
+    assert delivered(tmp_path / "out", "few") == [row for row in rows if row["v"] > 0.9]
     some = [row["t"] for row in rows if row["v"] > 0.5]
-    found = [(row["n"], row["t"]) for row in _results(tmp_path / "out", "windows")]
+    found = [(row["n"], row["t"]) for row in delivered(tmp_path / "out", "windows")]
     assert found == [(1000, some[first + 999]) for first in range(0, len(some) - 999, 700)]
     held: dict[int, float] = {}
-    for row in _results(tmp_path / "out", "near"):
+    for row in delivered(tmp_path / "out", "near"):
         if row["op"] == "+":
             held[row["id"]] = row["distance"]
         else:
             del held[row["id"]]
     assert sorted(held.values()) == sorted(abs(row["v"] - 0.25) for row in rows[-500:])[:3]
-
-
-def _results(sink: Path, name: str) -> list[dict]:
-    layout = Layout(sink)
-    catalog = Catalog(layout.catalog)
-    entry = catalog.subscription(name)
-    of = family(entry.family)
-    table, shown = of.shown(catalog.stream(entry.stream), entry.spec)
-    found = Deliveries(layout).results(entry.stream, entry.family, of.table(table), name, shown)
-    return [row for part in found for row in part.to_pylist()]

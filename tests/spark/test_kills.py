@@ -20,10 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.layout import Layout
-from anabranch.families.registry import family
+from tests.spark.delivered import delivered
 
 pytestmark = pytest.mark.spark
 
@@ -94,16 +93,6 @@ def _anabranch(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "anabranch", *arguments], check=True, capture_output=True)
 
 
-def _results(sink: Path, name: str) -> list[dict]:
-    layout = Layout(sink)
-    catalog = Catalog(layout.catalog)
-    entry = catalog.subscription(name)
-    filters = family(entry.family)
-    table, shown = filters.shown(catalog.stream(entry.stream), entry.spec)
-    found = Deliveries(layout).results(entry.stream, entry.family, filters.table(table), name, shown)
-    return [row for part in found for row in part.to_pylist()]
-
-
 def _windows(rows: list[dict]) -> list[dict]:
     """ROWS 5000 STEP 1700: the full ones."""
     cut = [rows[first : first + 5000] for first in range(0, len(rows) - 4999, 1700)]
@@ -156,18 +145,18 @@ def test_kills_change_nothing(items: tuple[Path, pa.Table]) -> None:
         _kill(process, all_of_it=kill % 2 == 0)
     assert _start(job).wait(300) == 0, job.with_suffix(".log").read_text()
 
-    assert _results(sink, "all") == rows
-    assert _results(sink, "few") == [r for r in rows if 0.5 < r["v"] <= 0.6 and r["t"] <= soon]
-    assert _results(sink, "timed") == [
+    assert delivered(sink, "all") == rows
+    assert delivered(sink, "few") == [r for r in rows if 0.5 < r["v"] <= 0.6 and r["t"] <= soon]
+    assert delivered(sink, "timed") == [
         {"t": r["t"]} for r in rows if r["v"] < 0.3 and last // 5 < r["t"] <= last // 2
     ]
-    assert _results(sink, "coming") == [r for r in rows if r["v"] > 0.9 and r["t"] > soon]
-    now = _results(sink, "now")
+    assert delivered(sink, "coming") == [r for r in rows if r["v"] > 0.9 and r["t"] > soon]
+    now = delivered(sink, "now")
     matching = [r for r in rows if r["v"] > 0.8]
     assert 0 < len(now) < len(matching)
     assert now == matching[-len(now) :]  # from where it began to the end, none missing, none twice
     windows = _windows([r for r in rows if r["v"] > 0.25])
-    found = _results(sink, "windows")
+    found = delivered(sink, "windows")
     assert [(w["n"], w["t"]) for w in found] == [(w["n"], w["t"]) for w in windows]
     assert [w["s"] for w in found] == pytest.approx([w["s"] for w in windows])
     books = Deliveries(Layout(sink)).books("photons")
@@ -176,4 +165,4 @@ def test_kills_change_nothing(items: tuple[Path, pa.Table]) -> None:
     undisturbed = _job(folder, "undisturbed", last, FILES // 4)
     assert _start(undisturbed).wait(300) == 0, undisturbed.with_suffix(".log").read_text()
     for name in ("all", "timed", "windows"):
-        assert _results(folder / "undisturbed", name) == _results(sink, name)
+        assert delivered(folder / "undisturbed", name) == delivered(sink, name)
