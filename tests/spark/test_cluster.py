@@ -49,7 +49,7 @@ query = "SELECT count(*) AS n, max(t) AS t FROM items WHERE v > 0.5 WINDOW ROWS 
 
 [[subscription]]
 name = "near"
-query = "SELECT NEAREST 3 TO (0.25) BY v FROM items WINDOW ROWS 500"
+query = "SELECT NEAREST 3 TO (0.25) BY (v) FROM items WINDOW ROWS 500"
 
 [sink]
 format = "parquet"
@@ -105,7 +105,7 @@ def test_a_job_by_spark_submit(cluster: str, tmp_path: Path) -> None:
         text=True,
         timeout=900,
     )
-    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     assert list((tmp_path / "work").glob("app-*")), "nothing ran on the workers"
     rows = table.to_pylist()
     assert delivered(tmp_path / "out", "few") == [row for row in rows if row["v"] > 0.9]
