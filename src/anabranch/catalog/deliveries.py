@@ -22,11 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from anabranch.catalog.entries import Entry
 from anabranch.catalog.layout import Layout
 from anabranch.catalog.recent import Recent
 from anabranch.families.base import Shown, Table
+from anabranch.families.registry import family as family_of
 from anabranch.families.results import SUBSCRIPTION, SUBSCRIPTIONS, rows_of
-from anabranch.model.stream import NUMBER
+from anabranch.model.stream import NUMBER, Stream
 from anabranch.zones.columns import ARROW_TYPES
 
 
@@ -88,6 +90,14 @@ class Deliveries:
     def manifests(self, stream: str, family: str) -> Iterator[Manifest]:
         for path in sorted(self.layout.manifests(stream, family).glob("*.json")):
             yield Manifest(**json.loads(path.read_bytes()))
+
+    def answers(self, entry: Entry, stream: Stream) -> tuple[pa.Schema, Iterator[pa.Table]]:
+        """What a subscription sees, and its results in order, a table a batch."""
+        family = family_of(entry.family)
+        name, shown = family.shown(stream, entry.spec)
+        table = family.table(name)
+        schema = rows_of([], table, entry.label, shown).schema
+        return schema, self.results(entry.stream, entry.family, table, entry.label, shown)
 
     def results(
         self, stream: str, family: str, table: Table, name: str, shown: Sequence[Shown]

@@ -95,14 +95,8 @@ class Local:
 
     def _part(self, entry: Entry) -> Found:
         from anabranch.catalog.deliveries import Deliveries
-        from anabranch.families.registry import family as family_of
-        from anabranch.families.results import rows_of
 
-        family = family_of(entry.family)
-        table_name, shown = family.shown(self.catalog.stream(entry.stream), entry.spec)
-        table = family.table(table_name)
-        tables = Deliveries(self.layout).results(entry.stream, entry.family, table, entry.label, shown)
-        return rows_of([], table, entry.label, shown).schema, tables
+        return Deliveries(self.layout).answers(entry, self.catalog.stream(entry.stream))
 
     def streams(self) -> dict[str, Stream]:
         return self.catalog.streams()

@@ -134,20 +134,21 @@ def run_tour(seconds: float, folder: Path, beside: Beside) -> None:
         f"{seconds:g} seconds once Spark is up (half a minute or more)."
     )
     run_job(load_job(file), seconds=seconds, beside=beside)
-    _show(console, folder, queries)
+    _show(console, folder)
 
 
-def _show(console: Console, folder: Path, queries: dict[str, str]) -> None:
+def _show(console: Console, folder: Path) -> None:
     """The last answer of a few queries, and how to see more."""
     from anabranch.cli.local import Local
 
-    place = Local(str(folder / "out"))
     table = Table("subscription", "what it asks", "results", "one of them", title="A few of the answers")
-    for name, (_, meaning) in SHOWN.items():
-        _, [(_, parts)] = place.asked(name)
-        rows = [row for part in parts for row in part.to_pylist()]
-        last = ", ".join(f"{key} {_short(value)}" for key, value in rows[-1].items()) if rows else ""
-        table.add_row(name, meaning, f"{len(rows):,}", last)
+    with Local(str(folder / "out")) as place:
+        for name, (_, meaning) in SHOWN.items():
+            _, [(_, parts)] = place.asked(name)
+            tables = [part for part in parts if part.num_rows]
+            rows = tables[-1].slice(tables[-1].num_rows - 1).to_pylist() if tables else []
+            last = ", ".join(f"{key} {_short(value)}" for row in rows for key, value in row.items())
+            table.add_row(name, meaning, f"{sum(part.num_rows for part in tables):,}", last)
     console.print(table)
     for command in (
         f"anabranch results {folder / 'out'} convoys",

@@ -37,7 +37,6 @@ from anabranch.catalog.layout import Layout
 from anabranch.catalog.sync import bound
 from anabranch.families.base import Shown
 from anabranch.families.registry import family as family_of
-from anabranch.families.results import rows_of
 from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import Engine as Settings
@@ -249,11 +248,8 @@ class Engine:
 
     def results(self, name: str) -> pa.Table:
         entry = self.catalog.subscription(name)
-        family = family_of(entry.family)
-        table, shown = family.shown(self.streams[entry.stream], entry.spec)
-        empty = rows_of([], family.table(table), entry.label, shown)
-        found = self.deliveries.results(entry.stream, entry.family, family.table(table), entry.label, shown)
-        return pa.concat_tables([empty, *found])
+        schema, found = self.deliveries.answers(entry, self.streams[entry.stream])
+        return pa.concat_tables([schema.empty_table(), *found])
 
     def _limited(self, declaration: StreamDeclaration) -> StreamDeclaration:
         """How much a batch takes from files: a first run over years of them must not become one batch."""

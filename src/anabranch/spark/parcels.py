@@ -26,12 +26,8 @@ def pack(packet: Packet, folder: str | None) -> bytes:
     if folder is None or packet.rows.nbytes < LARGE:
         return encode(packet)
     path = Path(folder) / uuid.uuid4().hex
-    try:
-        file = pa.OSFile(str(path), "wb")
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = pa.OSFile(str(path), "wb")
-    with file:
+    path.parent.mkdir(parents=True, exist_ok=True)  # it goes with every batch
+    with pa.OSFile(str(path), "wb") as file:
         file.write(header_of(packet))
         with pa.ipc.new_stream(file, packet.rows.schema) as writer:
             writer.write_batch(packet.rows)
