@@ -9,24 +9,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.kernels.moving_arrays import BOX, CIRCLE, Space
-from anabranch.kernels.moving_shapes import extent_of, inside, turned
-from anabranch.kernels.regions import GRID, LOGARITHMIC, RECTANGLES, Layout, log_step, mark_zones, zones_of
+from anabranch.kernels.moving_home import servers_of
+from anabranch.kernels.moving_shapes import extent, inside, turned
+from anabranch.kernels.regions import GRID, LOGARITHMIC, RECTANGLES, Layout, log_step, mark_zones
 
+PLANE = Space(False, 0.0)
 _none = np.zeros((0, 4))
 _rectangles = np.array([(-3, -3, 0, 0), (-1, -1, 1, 1), (1, 0, 3, 3), (-3, 1.5, -2, 3)], np.float64)
 LAYOUTS = [
-    Layout(GRID, 4, 3, 3, -3.0, -3.0, 0.5, 0.5, _none),
-    Layout(GRID, 3, 4, 2, -1.0, 0.0, 2.0, 1.0, _none),
-    Layout(GRID, 2, 1, 5, 0.0, 0.0, 0.0, 0.1, _none),
-    Layout(RECTANGLES, 3, 0, 0, 0.0, 0.0, 0.0, 0.0, _rectangles),
-    Layout(LOGARITHMIC, 5, 0, 0, 0.0, 0.0, 0.0, 0.0, _none),
+    Layout(GRID, 4, 3, 3, -3.0, -3.0, 0.5, 0.5, _none, _none),
+    Layout(GRID, 3, 4, 2, -1.0, 0.0, 2.0, 1.0, _none, _none),
+    Layout(GRID, 2, 1, 5, 0.0, 0.0, 0.0, 0.1, _none, _none),
+    Layout(RECTANGLES, 3, 0, 0, 0.0, 0.0, 0.0, 0.0, _rectangles, _none),
+    Layout(LOGARITHMIC, 5, 0, 0, 0.0, 0.0, 0.0, 0.0, _none, _none),
 ]
+_splits = np.array([(0, 0, -0.5, 1), (1, 1, 0.25, 2), (2, 0, 1.0, 0), (0, 1, 0.0, 2)], np.float64)
+SPLIT = [layout._replace(splits=_splits) for layout in LAYOUTS if layout.zones > 2]
 _places = st.sampled_from([-3.0, -1.0, -0.5, 0.0, 0.25, 1.0, 1.5, 3.0, 1e-9, -1e6]) | st.floats(-5, 5)
 _lengths = st.sampled_from([0.0, 0.5, 1.0, 2.5]) | st.floats(0, 6)
 
 
 def _region(layout: Layout, x: float, y: float) -> int:
-    """The plain twin of `zones_of`, as regions."""
+    """The plain twin of `servers_of`, as regions."""
     if layout.kind == GRID:
         column = min(max(math.floor((x - layout.x) * layout.per_x), 0), layout.columns - 1)
         row = min(max(math.floor((y - layout.y) * layout.per_y), 0), layout.rows - 1)
@@ -40,12 +44,12 @@ def _region(layout: Layout, x: float, y: float) -> int:
 @settings(deadline=None)  # the first call compiles
 @given(st.sampled_from(LAYOUTS[:4]), _places, _places)
 def test_a_point_has_one_region(layout: Layout, x: float, y: float) -> None:
-    assert zones_of(layout, np.array([x]), np.array([y]))[0] == _region(layout, x, y) % layout.zones
+    assert servers_of(PLANE, layout, np.array([x]), np.array([y]))[0] == _region(layout, x, y) % layout.zones
 
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.sampled_from(LAYOUTS),
+    st.sampled_from(LAYOUTS + SPLIT),
     st.sampled_from([CIRCLE, BOX]),
     st.tuples(_lengths, _lengths),
     st.tuples(_places, _places),
@@ -58,12 +62,11 @@ def test_a_range_is_told_of_every_region_in_it(
     focal: tuple[float, float],
     point: tuple[float, float],
 ) -> None:
-    space = Space(False, 0.0)
-    if not inside(space, shape, *size, *point, *focal):
+    if not inside(PLANE, shape, *size, *point, *focal):
         return
     marks = np.zeros(layout.zones, np.uint8)
-    mark_zones(layout, *extent_of(space, shape, *size, *focal), marks)
-    assert marks[zones_of(layout, *(np.array([c]) for c in point))[0]]
+    mark_zones(layout, *extent(PLANE, shape, *size, *focal), marks)
+    assert marks[servers_of(PLANE, layout, *(np.array([c]) for c in point))[0]]
 
 
 @settings(deadline=None)  # the first call compiles
@@ -88,7 +91,7 @@ def test_extents_on_a_globe(
     shape: int, size: tuple[float, float], focal: tuple[float, float], point: tuple[float, float]
 ) -> None:
     space = Space(True, 6371.0088)
-    low_x, high_x, low_y, high_y = extent_of(space, shape, *size, *focal)
+    low_x, high_x, low_y, high_y = extent(space, shape, *size, *focal)
     if inside(space, shape, *size, *point, *focal):
         assert low_x <= turned(point[0]) <= high_x
         assert low_y <= point[1] <= high_y

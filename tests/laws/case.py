@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from anabranch.families.base import Family
 from anabranch.families.registry import family
 from anabranch.families.results import rows_of
 from anabranch.local.runner import LocalRunner
@@ -55,20 +56,27 @@ class Outcome:
     books: dict[str, Any] = field(default_factory=dict)
 
 
-def run_local(case: Case, cuts: Sequence[int] = (), zones: int = 1, stops: Sequence[int] = ()) -> Outcome:
+def run_local(
+    case: Case,
+    cuts: Sequence[int] = (),
+    zones: int = 1,
+    stops: Sequence[int] = (),
+    made: Family | None = None,
+) -> Outcome:
     """Runs a case with batches cut before the items at `cuts`, stopping and resuming after the batches
-    `stops`.
+    `stops`; by the family of its name, or one that was made for a test.
     """
+    by = made or family(case.family)
     edges = [0, *sorted(set(cuts) & set(range(1, case.items.num_rows))), case.items.num_rows]
     batches: list[tuple[pa.RecordBatch | None, Sequence[Control]]] = [
         (case.items.slice(low, high - low), case.controls() if low == 0 else ())
         for low, high in pairwise(edges)
     ]
-    runners = [LocalRunner(case.stream, family(case.family), zones)]
+    runners = [LocalRunner(case.stream, by, zones)]
     for count, (items, control) in enumerate([*batches, (None, [End()])]):
         runners[-1].batch(items, control)
         if count in stops:
-            runners.append(LocalRunner(case.stream, family(case.family), zones))
+            runners.append(LocalRunner(case.stream, by, zones))
             runners[-1].resume(runners[-2].stopped())
     runners[-1].settle()
     return _outcome(case, runners)

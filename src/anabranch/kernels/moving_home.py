@@ -141,3 +141,32 @@ def forward(
         before.zone = zone
         dirty[report.index // BLOCK] = 1
     return moves[:move], updates[:update]
+
+
+@kernel
+def servers_of(space: Space, layout: Layout, xs: Array, ys: Array) -> Array:
+    """int64[n]: the zone of the regional server that each position belongs to."""
+    out = np.empty(len(xs), np.int64)
+    for place in range(len(xs)):
+        out[place] = zone_of(layout, across(space, xs[place]), ys[place])
+    return out
+
+
+@kernel
+def participates(
+    space: Space, layout: Layout, zone: Int, shape: Int, a: float, b: float, x: float, y: float
+) -> bool:
+    """Whether a zone is one of those that participate in a query (PSet) when its focal point is there."""
+    marks = np.zeros(layout.zones, np.uint8)
+    low_x, high_x, low_y, high_y = extent(space, shape, a, b, x, y)
+    mark_zones(layout, low_x, high_x, low_y, high_y, marks)
+    return marks[zone] != 0
+
+
+@kernel
+def crossed(space: Space, xs: Array) -> Array:
+    """float64[n]: the x by which regions know these positions."""
+    out = np.empty(len(xs))
+    for place in range(len(xs)):
+        out[place] = across(space, xs[place])
+    return out

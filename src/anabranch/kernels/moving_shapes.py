@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.jit import leaf
 from anabranch.kernels.moving_arrays import BOX, Array, Int, Space
 
 _DEGREE = math.pi / 180
@@ -136,14 +136,6 @@ def inner_extent(
     dx = wide - 1e-9 * (wide + abs(focal_x))
     dy = tall - 1e-9 * (tall + abs(focal_y))
     return focal_x - dx, focal_x + dx, focal_y - dy, focal_y + dy
-
-
-@kernel
-def extent_of(
-    space: Space, shape: Int, a: float, b: float, focal_x: float, focal_y: float
-) -> tuple[float, float, float, float]:
-    """`extent`, for callers outside of kernels."""
-    return extent(space, shape, a, b, focal_x, focal_y)
 
 
 @leaf

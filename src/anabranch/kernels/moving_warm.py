@@ -26,14 +26,23 @@ from anabranch.kernels.moving_assemble import (
     assemble_values,
 )
 from anabranch.kernels.moving_grid import attach_all, forget_one, remember_all, unwatch_one, watch_all
-from anabranch.kernels.moving_home import FOLLOWER, KNOWN, REPORT, Followers, forward, last_of_tick
+from anabranch.kernels.moving_home import (
+    FOLLOWER,
+    KNOWN,
+    REPORT,
+    Followers,
+    crossed,
+    forward,
+    last_of_tick,
+    participates,
+    servers_of,
+)
 from anabranch.kernels.moving_names import arrange, buckets, collect, enter, fill_table, find
-from anabranch.kernels.moving_shapes import extent_of
 from anabranch.kernels.moving_tick import run
-from anabranch.kernels.regions import GRID, Layout, mark_zones
+from anabranch.kernels.regions import GRID, Layout
 
 _SPACE = Space(False, 0.0)
-_LAYOUT = Layout(GRID, 2, 2, 1, 0.0, 0.0, 2.0, 1.0, np.zeros((0, 4)))
+_LAYOUT = Layout(GRID, 2, 2, 1, 0.0, 0.0, 2.0, 1.0, np.zeros((0, 4)), np.zeros((0, 4)))
 
 
 def warm_moving() -> None:
@@ -63,7 +72,8 @@ def _warm_home() -> None:
 
 
 def _warm_region(names: Names) -> None:
-    mark_zones(_LAYOUT, *extent_of(_SPACE, 0, 1.0, 0.0, 0.0, 0.0), np.zeros(2, np.uint8))
+    participates(_SPACE, _LAYOUT, 0, 0, 1.0, 0.0, 0.0, 0.0)
+    servers_of(_SPACE, _LAYOUT, crossed(_SPACE, np.zeros(1)), np.zeros(1))
     objects, queries = np.zeros(4, OBJECT), np.zeros(64, QUERY)
     for name in ("younger", "older", "moved", "mark"):
         objects[name] = -1

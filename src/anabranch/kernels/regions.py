@@ -1,8 +1,8 @@
 """Which regional server a point belongs to, and which servers a range may touch.
 
-Every point of the plane belongs to exactly one region, and a region to zone `region % zones`. `mark_zones`
-may name a zone too many, never one too few: a region that a range does not touch in fact has nothing to say
-and costs little.
+Every point of the plane belongs to exactly one region, and a region to zone `region % zones`, unless a split
+has given that part of the zone to another. `mark_zones` may name a zone too many, never one too few: a region
+that a range does not touch in fact has nothing to say and costs little.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ class Layout(NamedTuple):
     per_x: float  # columns per unit of x
     per_y: float
     rectangles: Array  # float64[:, 4]: low x, low y, high x, high y
+    #: float64[:, 4], in the order in which they came: (zone, axis, cut, other); what the zone has at or
+    #: beyond the cut, on axis 0 (x) or 1 (y), belongs to the other
+    splits: Array
 
 
 @leaf
@@ -99,6 +102,17 @@ def nearest_rectangle(rectangles: Array, x: float, y: float) -> Int:
 
 @leaf
 def zone_of(layout: Layout, x: float, y: float) -> Int:
+    zone = _first_zone(layout, x, y)
+    for place in range(len(layout.splits)):
+        value = x if layout.splits[place, 1] == 0.0 else y
+        if zone == layout.splits[place, 0] and value >= layout.splits[place, 2]:
+            zone = np.int64(layout.splits[place, 3])
+    return zone
+
+
+@leaf
+def _first_zone(layout: Layout, x: float, y: float) -> Int:
+    """The zone of a point before any split."""
     if layout.zones == 1:
         return np.int64(0)
     if layout.kind == GRID:
@@ -108,15 +122,6 @@ def zone_of(layout: Layout, x: float, y: float) -> Int:
     if layout.kind == RECTANGLES:
         return np.int64(nearest_rectangle(layout.rectangles, x, y) % layout.zones)
     return _log_zone(log_step(x), log_step(y), layout.zones)
-
-
-@kernel
-def zones_of(layout: Layout, xs: Array, ys: Array) -> Array:
-    """int64[n]: the zone of the regional server that each point belongs to."""
-    out = np.empty(len(xs), np.int64)
-    for place in range(len(xs)):
-        out[place] = zone_of(layout, xs[place], ys[place])
-    return out
 
 
 @kernel
@@ -130,6 +135,18 @@ def mark_zones(
     if layout.zones == 1:
         marks[0] = 1
         return
+    _mark_first(layout, low_x, high_x, low_y, high_y, marks)
+    for place in range(len(layout.splits)):
+        high = high_x if layout.splits[place, 1] == 0.0 else high_y
+        if marks[np.int64(layout.splits[place, 0])] and high >= layout.splits[place, 2]:
+            marks[np.int64(layout.splits[place, 3])] = 1
+
+
+@kernel
+def _mark_first(
+    layout: Layout, low_x: float, high_x: float, low_y: float, high_y: float, marks: Array
+) -> None:
+    """`mark_zones` before any split."""
     if layout.kind == GRID:
         first = step_of(low_x, layout.x, layout.per_x, layout.columns)
         last = step_of(high_x, layout.x, layout.per_x, layout.columns)

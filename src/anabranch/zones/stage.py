@@ -36,10 +36,10 @@ class Stage(ABC):
         then by the stage that sent them, the sender's zone, and the order in which it sent them.
 
         From order come, in stream order: ACTIVATE and CANCEL to every zone of every stage, ITEMS to the zones
-        of the first stage as the family's spread says, and last, in every batch, one PROGRESS to every zone
-        of every stage. PROGRESS facts: `number` (of the next item), `time` (no item that is still to come is
-        older; None before the first), `last` (time of the last item), `origin` (time of the first item),
-        `ended` (the stream has ended).
+        of the first stage as the family's spread says, and last, in every batch that brings control or items,
+        one PROGRESS to every zone of every stage; a batch may also bring back packets alone. PROGRESS facts:
+        `number` (of the next item), `time` (no item that is still to come is older; None before the first),
+        `last` (time of the last item), `origin` (time of the first item), `ended` (the stream has ended).
 
         A packet returned for a later stage arrives in the same batch. One for this or an earlier stage is a
         back packet: it arrives at the start of the next batch. One for DELIVER leaves the chain.

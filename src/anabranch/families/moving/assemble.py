@@ -18,7 +18,7 @@ from anabranch.families.moving.messages import FRAGMENTS, NAMES
 from anabranch.families.moving.names import has_integers
 from anabranch.families.moving.participating import Participating
 from anabranch.families.moving.plans import controls, finish, last_ticks, note_control, plan_of, plans
-from anabranch.families.moving.ticks import Ticks, at_type, final_tick, ticks_of
+from anabranch.families.moving.ticks import Ticks, at_type, final_tick, progress_of, ticks_of
 from anabranch.kernels.moving_arrays import NEAREST, OBJECTS, ROW
 from anabranch.kernels.moving_assemble import FRAGMENT, assemble_nearest, assemble_values
 from anabranch.kernels.moving_names import arrange
@@ -50,21 +50,23 @@ class Assemble(Stage):
                 table.add(plan_of(query, self.integers))
         for packet in messages.of_kind(packets, NAMES):
             table.names.add(*messages.named(packet))
-        out: list[Packet] = []
-        progress = next(packet.facts for packet in packets if packet.kind is Kind.PROGRESS)
+        progress = progress_of(packets)
         ticks = ticks_of(self.stream, progress)
+        fragments = _fragments(messages.of_kind(packets, FRAGMENTS), table)
+        out = self._answers(state, table, fragments, ticks) if len(fragments) else []
         if ticks is not None:
-            fragments = _fragments(messages.of_kind(packets, FRAGMENTS), table)
-            if len(fragments):
-                out = self._answers(state, table, fragments, ticks)
             for number in finish(state, final_tick(ticks, progress), last_ticks(state, ticks)):
                 table.remove(number)
         table.save(state)
         give_back(state, HELD, table)
         return out
 
-    def _answers(self, state: State, table: Participating, fragments: Array, ticks: Ticks) -> list[Packet]:
-        """Result rows from the rows (ROW, `query` being its place) of all regions and who sent them."""
+    def _answers(
+        self, state: State, table: Participating, fragments: Array, ticks: Ticks | None
+    ) -> list[Packet]:
+        """Result rows from the rows (ROW, `query` being its place) of all regions and who sent them; none if
+        objects only changed servers, which may happen in a batch without ticks.
+        """
         mode = table.local.mode[fragments["place"]]
         names, out = table.names.arrays, []
         rows = [fragments if (mode == OBJECTS).all() else fragments[mode == OBJECTS]]
@@ -82,7 +84,7 @@ class Assemble(Stage):
                 out.append(self._value_rows(state, table, told, ticks))
         return out
 
-    def _moving_rows(self, state: State, table: Participating, rows: Array, ticks: Ticks) -> Packet:
+    def _moving_rows(self, state: State, table: Participating, rows: Array, ticks: Ticks | None) -> Packet:
         nearest = table.local.mode[rows["place"]] == NEAREST
         columns = {
             "subscription": _subscriptions(state, table, rows["place"]),
@@ -96,7 +98,7 @@ class Assemble(Stage):
         }
         return Packet(DELIVER, 0, Kind.RESULT, pa.record_batch(columns), {"table": MOVING})
 
-    def _value_rows(self, state: State, table: Participating, rows: Array, ticks: Ticks) -> Packet:
+    def _value_rows(self, state: State, table: Participating, rows: Array, ticks: Ticks | None) -> Packet:
         columns = {
             "subscription": _subscriptions(state, table, rows["query"]),
             "at": self._at(rows["tick"], ticks),
@@ -105,7 +107,8 @@ class Assemble(Stage):
         }
         return Packet(DELIVER, 0, Kind.RESULT, pa.record_batch(columns), {"table": VALUES})
 
-    def _at(self, numbers: Array, ticks: Ticks) -> pa.Array:
+    def _at(self, numbers: Array, ticks: Ticks | None) -> pa.Array:
+        assert ticks is not None
         times = pa.array(ticks.times(numbers))
         return times.cast(pa.int64()).cast(self.at) if pa.types.is_timestamp(self.at) else times.cast(self.at)
 

@@ -31,6 +31,7 @@ from anabranch.families.moving.names import has_integers
 from anabranch.families.moving.region import Region
 from anabranch.families.moving.regions import layout_of, space_of
 from anabranch.families.moving.spec import KNearest, Moving
+from anabranch.families.moving.splits import Patience
 from anabranch.families.moving.ticks import at_type
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
@@ -44,10 +45,14 @@ class MovingFamily(Family):
     kinds: ClassVar[tuple[str, ...]] = ("moving",)
     tables: ClassVar[tuple[Table, ...]] = (Table(MOVING), Table(VALUES))
 
+    def __init__(self, patience: Patience | None = None) -> None:
+        self.patience = patience or Patience()
+
     def chain(self, stream: Stream, zones: int) -> Chain:
         _check(stream)
         layout, space = layout_of(stream, zones), space_of(stream)
-        home, region = Home(stream, zones, layout, space), Region(stream, zones, layout, space)
+        home = Home(stream, zones, layout, space, self.patience)
+        region = Region(stream, zones, layout, space, self.patience)
         return Chain(
             (home, region, Assemble(stream, zones)), ByZone(lambda items: home_zones(stream, zones, items))
         )

@@ -3,7 +3,8 @@
 In: reports in stream order, activations and cancellations between them, the progress of time. Out: for each
 final tick, a move for the region that an object is in, a departure for the region it left, and one focal
 update for every region that the range of a query that follows the object touched or touches now, with what it
-means for each of these; names of new objects to whom they may concern. Never: a look at another object.
+means for each of these; names of new objects to whom they may concern; from zone 0, who has to divide its
+objects (splits.py). Never: a look at another object.
 
 A report waits here until its tick is final, so that regions get whole ticks and only the last report of an
 object in each:
@@ -19,15 +20,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.moving import messages
+from anabranch.families.moving import messages, splits
 from anabranch.families.moving.arrays import records
 from anabranch.families.moving.held import give_back, take
 from anabranch.families.moving.names import Strings, encoded, has_integers
 from anabranch.families.moving.objects import HomeObjects
 from anabranch.families.moving.plans import finish, last_ticks, note_control, plans
-from anabranch.families.moving.ticks import Ticks, final_tick, ticks_of
+from anabranch.families.moving.ticks import Ticks, final_tick, progress_of, ticks_of
 from anabranch.kernels.moving_arrays import NEVER, Space
-from anabranch.kernels.moving_home import REPORT, forward, last_of_tick
+from anabranch.kernels.moving_home import REPORT, forward, last_of_tick, servers_of
 from anabranch.kernels.moving_names import buckets
 from anabranch.kernels.regions import Layout
 from anabranch.model.stream import Stream
@@ -51,12 +52,17 @@ def home_zones(stream: Stream, zones: int, items: pa.RecordBatch) -> Array:
 class Home(Stage):
     name = "home"
 
-    def __init__(self, stream: Stream, zones: int, layout: Layout, space: Space) -> None:
+    def __init__(
+        self, stream: Stream, zones: int, layout: Layout, space: Space, patience: splits.Patience
+    ) -> None:
         self.stream, self.zones, self.layout, self.space = stream, zones, layout, space
+        self.patience = patience
         self.integers = has_integers(stream)
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         held = take(state, HELD, lambda: HomeObjects.load(state))
+        for packet in messages.of_kind(packets, messages.SPLITS):
+            self._adopt(held, state, messages.splits_of(packet))
         for packet in packets:
             if packet.kind is Kind.ITEMS:
                 self._take_items(held, packet.rows)
@@ -66,8 +72,8 @@ class Home(Stage):
                     held.conditions.begin(query)
                 for end in ceased:
                     held.conditions.cease(end)
-        out = self._introduced(held, zone)
-        progress = next(packet.facts for packet in packets if packet.kind is Kind.PROGRESS)
+        out = self._introduced(held, zone) + self._divide(zone, state, packets)
+        progress = progress_of(packets)
         ticks = ticks_of(self.stream, progress)
         if ticks is not None:
             final, last = final_tick(ticks, progress), last_ticks(state, ticks)
@@ -76,6 +82,26 @@ class Home(Stage):
         held.save(state)
         give_back(state, HELD, held)
         return out
+
+    def _adopt(self, held: HomeObjects, state: State, table: Array) -> None:
+        """From now on objects belong to servers as this table of splits says."""
+        splits.adopt(state, table)
+        held.assign(lambda x, y: servers_of(self.space, splits.layout_now(state, self.layout), x, y))
+
+    def _divide(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
+        """Tells the region that has far more to do than the others to give some of it away."""
+        told = messages.of_kind(packets, messages.WORK)
+        if not told:
+            return []
+        work = np.zeros(self.zones, np.int64)
+        work[[packet.facts["from"] for packet in told]] = messages.column(told, "work", np.int64)
+        known = len(splits.layout_now(state, self.layout).splits)
+        found = splits.division(work, known, self.patience)
+        if found is None:
+            return []
+        hot, other, share = found
+        columns = {"other": np.array([other]), "share": np.array([share])}
+        return [messages.message(2, hot, messages.DIVIDE, columns, zone)]
 
     def _take_items(self, held: HomeObjects, items: pa.RecordBatch) -> None:
         """Items become reports. One without a name or a position is none."""
@@ -151,7 +177,8 @@ class Home(Stage):
     ) -> list[Packet]:
         followers = held.requests.followers(plans(state, self.integers), last, held.names)
         reports = records(REPORT, report)
-        moves, updates = forward(self.space, self.layout, reports, held.known, held.dirty, followers)
+        layout = splits.layout_now(state, self.layout)
+        moves, updates = forward(self.space, layout, reports, held.known, held.dirty, followers)
         out: list[Packet] = []
         for server in range(self.zones):
             mine = moves[moves[:, 0] == server] if self.zones > 1 else moves

@@ -7,6 +7,11 @@
 | focal     | home to region           | tick, who, x, y, gone: where a focal object is                |
 | requests  | home to region           | focal, query, flags: what that means for a query              |
 | fragments | region to assemble       | tick, query, op, who, x, y, distance; x may be a local value  |
+| work      | region to home 0         | work: what it had to do in the last batches                   |
+| divide    | home 0 to region         | other, share: give this share of your objects to that zone    |
+| splits    | region to all of both    | zone, axis, cut, other: the table of splits (splits.py)       |
+| arrivals  | region to region         | as moves: objects whose position is another zone's now        |
+| local plans | region to region       | query, x, y, focal, gone, known: queries that may concern it  |
 
 Only final ticks travel, by tick within a packet. `who` is an object's number, `gone` the tick at which it is
 gone if it stays silent. A focal object is told to a server once, however many queries follow it; `focal` is
@@ -27,14 +32,15 @@ from anabranch.zones.packets import Kind, Packet
 
 NAMES, MOVES, FOCAL_UPDATES, FRAGMENTS = "names", "moves", "focal", "fragments"
 REQUESTS = "requests"
+WORK, DIVIDE, SPLITS, ARRIVALS, LOCAL_PLANS = "work", "divide", "splits", "arrivals", "local plans"
 
 #: Flags of a request: the region participates in the query; the focal object is there (and not gone).
 PARTICIPATES, IS_KNOWN = 1, 2
 
 
-def message(stage: int, zone: int, what: str, columns: dict[str, Array], sender: int) -> Packet:
+def message(stage: int, zone: int, what: str, columns: dict[str, Array], sender: int, **facts: Any) -> Packet:
     rows = pa.record_batch([pa.array(column) for column in columns.values()], names=list(columns))
-    return Packet(stage, zone, Kind.PARTIAL, rows, {"what": what, "from": sender})
+    return Packet(stage, zone, Kind.PARTIAL, rows, {"what": what, "from": sender, **facts})
 
 
 def names_message(stage: int, zone: int, who: Array, strings: Strings, sender: int) -> Packet:
@@ -77,3 +83,8 @@ def words(packets: Sequence[Packet], count: int) -> Array:
                 out[first : first + packet.rows.num_rows, word] = packet.rows.column(f"t{word}").to_numpy()
         first += packet.rows.num_rows
     return out
+
+
+def splits_of(packet: Packet) -> Array:
+    """The table of a splits message, float64[:, 4]."""
+    return np.column_stack([packet.rows.column(name).to_numpy() for name in ("zone", "axis", "cut", "other")])

@@ -4,6 +4,8 @@ wait for their tick.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from anabranch.families.moving.conditions import Conditions
@@ -59,6 +61,13 @@ class HomeObjects:
             self.dirty = np.concatenate(
                 [self.dirty, np.zeros(len(self.known) // BLOCK + 1 - len(self.dirty), np.uint8)]
             )
+
+    def assign(self, server_of: Callable[[Array, Array], Array]) -> None:
+        """Gives every object that has reported to the server that now has its position (of x, y)."""
+        seen = np.flatnonzero(self.known["zone"] >= 0)
+        there = self.known[seen]
+        self.known["zone"][seen] = server_of(there["x"].copy(), there["y"].copy())
+        self.dirty[seen // BLOCK] = 1
 
     def save(self, state: State) -> None:
         self.names.save(state)

@@ -3,7 +3,8 @@ one.
 
 In: moves, departures and focal updates from the home zones, by tick; activations and cancellations. Out:
 fragments for the assemblers: plus and minus tuples, local counts and extremes, local lists of the k
-nearest. Never: a look at another region's objects, and never a tick that is not final.
+nearest; and what it has to do, for home 0, which may have it give objects to another zone (splits.py).
+Never: a look at another region's objects, and never a tick that is not final.
 
 A list of the k nearest is local too: every region names its own k nearest, so that the assembler has the
 true k among them whatever moved where within the batch, and never has to ask back. That is why an answer is
@@ -16,8 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anabranch.families.moving import messages, stored
-from anabranch.families.moving.arrays import records
+from anabranch.families.moving import handover, messages, splits, stored
+from anabranch.families.moving.handover import moves_of
 from anabranch.families.moving.held import give_back, take
 from anabranch.families.moving.messages import (
     FOCAL_UPDATES,
@@ -27,14 +28,15 @@ from anabranch.families.moving.messages import (
     NAMES,
     PARTICIPATES,
     REQUESTS,
+    SPLITS,
 )
 from anabranch.families.moving.names import has_integers
 from anabranch.families.moving.plans import ENDLESS, Plan, finish, last_ticks, note_control, plan_of, plans
 from anabranch.families.moving.server import RegionalServer
-from anabranch.families.moving.ticks import Ticks, final_tick, ticks_of
-from anabranch.kernels.moving_arrays import ENDS, EVENT, FOCAL, MOVE, ROW, STARTS, Space
-from anabranch.kernels.moving_shapes import extent_of
-from anabranch.kernels.regions import Layout, mark_zones
+from anabranch.families.moving.ticks import Ticks, final_tick, progress_of, ticks_of
+from anabranch.kernels.moving_arrays import ENDS, EVENT, FOCAL, ROW, STARTS, Space
+from anabranch.kernels.moving_home import participates
+from anabranch.kernels.regions import Layout
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
 from anabranch.zones.columns import Array
@@ -48,47 +50,82 @@ HELD = "regional server"
 class Region(Stage):
     name = "region"
 
-    def __init__(self, stream: Stream, zones: int, layout: Layout, space: Space) -> None:
+    def __init__(
+        self, stream: Stream, zones: int, layout: Layout, space: Space, patience: splits.Patience
+    ) -> None:
         self.stream, self.zones, self.layout, self.space = stream, zones, layout, space
+        self.patience = patience
         self.integers = has_integers(stream)
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         server = take(state, HELD, lambda: stored.load(state, self.space, plans(state, self.integers)))
+        out = self._adopted(zone, state, server, packets)
         for packet in packets:
             if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
                 self._take_control(zone, state, server, packet)
         for packet in messages.of_kind(packets, NAMES):
             server.names.add(*messages.named(packet))
-        out: list[Packet] = []
-        progress = next(packet.facts for packet in packets if packet.kind is Kind.PROGRESS)
+        progress = progress_of(packets)
         ticks = ticks_of(self.stream, progress)
         if ticks is not None:
             final, last = final_tick(ticks, progress), last_ticks(state, ticks)
-            moves = _moves(messages.of_kind(packets, MOVES), server)
+            moves = moves_of(messages.of_kind(packets, MOVES), server)
             updates = _focal_updates(packets, server)
             events = _events(server, updates, self._starts(state, server, ticks, final, last), last, final)
-            out = self._fragments(zone, server.run(*moves, events, final))
+            rows = server.run(*moves, events, final)
+            out += self._fragments(zone, rows)
             for number in finish(state, final, last):
                 server.remove(number)
+            out += self._worked(zone, state, len(moves[0]) + len(rows), final)
+        out += self._divided(zone, state, server, packets)
         stored.save(state, server)
         give_back(state, HELD, server)
+        return out
+
+    def _adopted(
+        self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
+    ) -> list[Packet]:
+        """The fragments of objects that change servers, where a new table of splits has come."""
+        out: list[Packet] = []
+        for packet in messages.of_kind(packets, SPLITS):
+            splits.adopt(state, messages.splits_of(packet))
+            layout = splits.layout_now(state, self.layout)
+            rows = handover.carried_out(server, layout, zone, packet.facts["tick"], packets)
+            out += self._fragments(zone, rows)
+        return out
+
+    def _worked(self, zone: int, state: State, work: int, final: int) -> list[Packet]:
+        """What this zone had to do, when it is time to tell."""
+        if self.zones == 1:
+            return []
+        due = splits.note_work(state, self.patience, work, final)
+        return [messages.message(1, 0, messages.WORK, {"work": np.array([due])}, zone)] if due else []
+
+    def _divided(
+        self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
+    ) -> list[Packet]:
+        """What this zone hands over, if it is asked to."""
+        out: list[Packet] = []
+        for packet in messages.of_kind(packets, messages.DIVIDE):
+            other, share = (packet.column(name)[0].as_py() for name in ("other", "share"))
+            layout = splits.layout_now(state, self.layout)
+            out += handover.prepared(server, layout, zone, other, share, splits.last_tick(state))
         return out
 
     def _take_control(self, zone: int, state: State, server: RegionalServer, packet: Packet) -> None:
         began, ceased = note_control(state, packet)
         for query in began:
             plan = plan_of(query, self.integers)
-            server.add(plan, server.conditions.begin(query), self._participates(zone, plan))
+            server.add(plan, server.conditions.begin(query), self._participates(zone, state, plan))
         for end in ceased:
             server.conditions.cease(end)
 
-    def _participates(self, zone: int, plan: Plan) -> bool:
+    def _participates(self, zone: int, state: State, plan: Plan) -> bool:
         """Whether this zone participates in a query with a fixed focal point."""
         if plan.point is None:
             return False
-        marks = np.zeros(self.zones, np.uint8)
-        mark_zones(self.layout, *extent_of(self.space, plan.shape, plan.a, plan.b, *plan.point), marks)
-        return bool(marks[zone])
+        layout = splits.layout_now(state, self.layout)
+        return bool(participates(self.space, layout, zone, plan.shape, plan.a, plan.b, *plan.point))
 
     def _starts(
         self, state: State, server: RegionalServer, ticks: Ticks, final: int, last: dict[int, int]
@@ -114,17 +151,6 @@ class Region(Stage):
                 columns["op"] = columns["op"].astype(np.int8)
                 out.append(messages.message(3, other, FRAGMENTS, columns, zone))
         return out
-
-
-def _moves(packets: Sequence[Packet], server: RegionalServer) -> tuple[Array, Array]:
-    """The moves of all home zones in stream order, and their truths; the server gets room for them."""
-    columns = {name: messages.column(packets, name, MOVE[name]) for name in MOVE.names or ()}
-    server.make_room(max(len(server.names.arrays.start), int(columns["who"].max(initial=-1)) + 1))
-    moves, truths = records(MOVE, columns), messages.words(packets, server.truths.shape[1])
-    if len(packets) > 1:
-        order = np.argsort(moves["number"], kind="stable")
-        moves, truths = moves[order], truths[order]
-    return moves, truths
 
 
 def _focal_updates(packets: Sequence[Packet], server: RegionalServer) -> Array:

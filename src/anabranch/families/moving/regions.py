@@ -6,7 +6,8 @@
 | rectangles      | the first that contains the point, else the nearest                                 |
 | no `bounds`     | cells of a few per cent of the coordinate, whatever its units, dealt to the zones   |
 
-Region r lives in zone r % zones. Regions decide where work is done, never what comes out.
+Region r lives in zone r % zones, until a zone is hot and splits (splits.py). Regions decide where work is
+done, never what comes out.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ def layout_of(stream: Stream, zones: int) -> Layout:
             raise JobError(
                 f"stream {stream.name}: a region is (low x, low y, high x, high y), low before high"
             )
-        return Layout(RECTANGLES, zones, 0, 0, 0.0, 0.0, 0.0, 0.0, rectangles)
+        return Layout(RECTANGLES, zones, 0, 0, 0.0, 0.0, 0.0, 0.0, rectangles, none)
     if not stream.bounds:
-        return Layout(LOGARITHMIC, zones, 0, 0, 0.0, 0.0, 0.0, 0.0, none)
+        return Layout(LOGARITHMIC, zones, 0, 0, 0.0, 0.0, 0.0, 0.0, none, none)
     columns, rows = (int(count) for count in stream.regions)  # type: ignore[arg-type]
     if columns < 1 or rows < 1:
         raise JobError(
@@ -42,7 +43,7 @@ def layout_of(stream: Stream, zones: int) -> Layout:
     (low_x, high_x), (low_y, high_y) = stream.bounds[:2]
     per_x = columns / (high_x - low_x) if high_x > low_x else 0.0
     per_y = rows / (high_y - low_y) if high_y > low_y else 0.0
-    return Layout(GRID, zones, columns, rows, float(low_x), float(low_y), per_x, per_y, none)
+    return Layout(GRID, zones, columns, rows, float(low_x), float(low_y), per_x, per_y, none, none)
 
 
 def space_of(stream: Stream) -> Space:

@@ -13,8 +13,18 @@ from anabranch.families.moving.arrays import grown, new_objects, new_queries
 from anabranch.families.moving.conditions import Conditions
 from anabranch.families.moving.names import NameTable
 from anabranch.families.moving.plans import Plan
-from anabranch.kernels.moving_arrays import AGED_QUERIES, BLOCK, NEAREST, QUERY_BLOCK, Grid, Server, Space
-from anabranch.kernels.moving_grid import attach_all, forget_one, unwatch_one, watch_all
+from anabranch.kernels.moving_arrays import (
+    AGED_OBJECTS,
+    AGED_QUERIES,
+    BLOCK,
+    NEAREST,
+    NEVER,
+    QUERY_BLOCK,
+    Grid,
+    Server,
+    Space,
+)
+from anabranch.kernels.moving_grid import attach_all, forget_one, remember_all, unwatch_one, watch_all
 from anabranch.kernels.moving_tick import run
 from anabranch.zones.columns import Array
 
@@ -111,6 +121,18 @@ class RegionalServer:
             )
             self.dirty_objects = grown(
                 self.dirty_objects, len(self.objects) // BLOCK + 1, np.zeros(1, np.uint8)
+            )
+
+    def list_by_age(self) -> None:
+        """The lists of objects and queries by the tick at which they are gone, made anew."""
+        for records, which, there in (
+            (self.objects, AGED_OBJECTS, "present"),
+            (self.queries, AGED_QUERIES, "known"),
+        ):
+            mortal = np.flatnonzero((records["gone"] != NEVER) & (records[there] != 0))
+            records["younger"] = records["older"] = -1
+            remember_all(
+                records, self.ends, which, mortal[np.argsort(records["gone"][mortal], kind="stable")]
             )
 
     def run(self, moves: Array, truths: Array, events: Array, last: int) -> Array:

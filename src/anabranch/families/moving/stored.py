@@ -18,16 +18,7 @@ from anabranch.families.moving.conditions import Conditions
 from anabranch.families.moving.names import NameTable
 from anabranch.families.moving.plans import Plan
 from anabranch.families.moving.server import RegionalServer
-from anabranch.kernels.moving_arrays import (
-    AGED_OBJECTS,
-    AGED_QUERIES,
-    BLOCK,
-    NEAREST,
-    NEVER,
-    QUERY_BLOCK,
-    Space,
-)
-from anabranch.kernels.moving_grid import remember_all
+from anabranch.kernels.moving_arrays import BLOCK, NEAREST, QUERY_BLOCK, Space
 from anabranch.zones.columns import Array
 from anabranch.zones.state import State
 
@@ -65,14 +56,8 @@ def load(state: State, space: Space, plans: dict[int, Plan]) -> RegionalServer:
         _load_queries(state, key, server, plans)
     server.find_free_places()
     server.make_grid()
-    remember_all(server.objects, server.ends, AGED_OBJECTS, _by_age(server.objects, "present"))
-    remember_all(server.queries, server.ends, AGED_QUERIES, _by_age(server.queries, "known"))
+    server.list_by_age()
     return server
-
-
-def _by_age(records: Array, there: str) -> Array:
-    mortal = np.flatnonzero((records["gone"] != NEVER) & (records[there] != 0))
-    return mortal[np.argsort(records["gone"][mortal], kind="stable")]
 
 
 def _load_queries(state: State, key: str, server: RegionalServer, plans: dict[int, Plan]) -> None:

@@ -8,7 +8,7 @@ suggests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream, Time
 from anabranch.zones.columns import Array
+from anabranch.zones.packets import Kind, Packet
 
 
 def tick_length(stream: Stream) -> Time:
@@ -99,8 +100,13 @@ def final_tick(ticks: Ticks, progress: Mapping[str, Any]) -> int:
     return min(before, ticks.until(progress["last"]))
 
 
+def progress_of(packets: Sequence[Packet]) -> Mapping[str, Any]:
+    """What order announced in this batch; nothing, if there was only mail from the batch before."""
+    return next((packet.facts for packet in packets if packet.kind is Kind.PROGRESS), {})
+
+
 def ticks_of(stream: Stream, progress: Mapping[str, Any]) -> Ticks | None:
     """The ticks, once the stream has begun."""
-    if progress["origin"] is None:
+    if progress.get("origin") is None:
         return None
     return Ticks(progress["origin"], tick_length(stream))

@@ -1,0 +1,37 @@
+"""Regions that split while a job runs on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anabranch.families.moving.splits import Patience
+from anabranch.families.registry import family
+from tests.families.moving_runs import PLANE, crowd
+from tests.oracles.moving import moving_oracle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_splits_on_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anabranch.catalog.deliveries import Deliveries
+    from anabranch.catalog.layout import Layout
+    from tests.laws.on_spark import run_on_spark
+
+    monkeypatch.setattr(family("moving"), "patience", Patience(batches=1, hot=0.0, least=1))
+    case = crowd(3, PLANE, reports=600)
+    outcome = run_on_spark(spark, tmp_path, case, cuts=[200, 400], zones=3, stops=[1])
+    assert outcome.results == moving_oracle(case)
+    deliveries = Deliveries(Layout(tmp_path / "out"))
+    batches = range(deliveries.latest("units", "moving") + 1)
+    manifests = [deliveries.manifest("units", "moving", batch) for batch in batches]
+    splits = [
+        note["split"] for manifest in manifests if manifest for note in manifest.notes if "split" in note
+    ]
+    assert len(splits) >= 2
+    assert sum(split["objects"] for split in splits) > 0
