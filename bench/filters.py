@@ -2,8 +2,9 @@
 
 Mixed subscriptions from the paper's templates (selection, projection, aggregation; constants from small
 sets), and others of which hardly two are alike. In one process: with sharing, and each subscription evaluated
-on its own by the same stages. On Spark: one query a subscription, beside one job of ours with all of them.
-The first batch, which compiles and in which queries begin, is not timed.
+on its own by the same stages; the first batch, which compiles and in which queries begin, is not timed. On
+Spark: one query a subscription, beside one job of ours with all of them, in batches of the same size; the
+first batches, in which Java warms up, are not timed.
 Answers are compared: every subscription has as many result rows from both.
 """
 
@@ -30,7 +31,6 @@ from bench.optimizer import spec as any_spec
 
 COUNTS = (10, 100, 1000, 10_000)
 TEMPLATES, UNLIKE = "templates", "hardly two alike"
-FILES = 8
 
 
 def texts(photons: Photons, count: int) -> list[str]:
@@ -79,15 +79,13 @@ class Bench:
         self.report.figure(f"{title}: result rows an item", sum(one.rows.values()) / one.items)
         return one.by_cpu / other.by_cpu
 
-    def on_spark(self, counts: Sequence[int], items: int, limit: float) -> None:
-        photons = generated("photons", items)
+    def on_spark(self, counts: Sequence[int], batches: int, warm: int, limit: float) -> None:
+        photons = generated("photons", batches * self.batch)
         with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as name:
             folder = Path(name)
-            write_files(folder / "source", photons.rows, FILES)
+            write_files(folder / "source", photons.rows, batches)
             spark = make_session("bench", log=folder / "spark.log")
-            contest = Contest(spark, folder, limit)
-            contest.ours(texts(photons, 3))  # both are warm then
-            contest.spark_alone(texts(photons, 3))
+            contest = Contest(spark, folder, warm, limit)
             for count in counts:
                 self._beside(contest, texts(photons, count))
             spark.stop()
@@ -122,8 +120,9 @@ def main(arguments: Any = None) -> None:
     parser.add_argument("--batch", type=int, default=20_000, help="items a batch")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--spark", type=int, nargs="*", default=[20], help="subscriptions, also on Spark")
-    parser.add_argument("--items", type=int, default=2_000_000, help="items of the runs on Spark")
-    parser.add_argument("--limit", type=float, default=180.0, help="seconds after which Spark is given up")
+    parser.add_argument("--batches", type=int, default=80, help="batches of the runs on Spark")
+    parser.add_argument("--warm", type=int, default=40, help="those of them that are not timed")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which Spark is given up")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plots", type=Path)
     given = parser.parse_args(arguments)
@@ -134,7 +133,7 @@ def main(arguments: Any = None) -> None:
     for kind in (TEMPLATES, UNLIKE):
         bench.in_process(kind, given.counts)
     if given.spark:
-        bench.on_spark(given.spark, given.items, given.limit)
+        bench.on_spark(given.spark, given.batches, given.warm, given.limit)
     report.show(given.json)
     if given.plots is not None:
         print(f"wrote {draw(bench.measured, given.plots)}")

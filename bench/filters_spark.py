@@ -1,7 +1,7 @@
 """One Spark query a subscription, and one Anabranch job with all of them, on the same files.
 
 In: photons as parquet files, queries as text. Out: rows times subscriptions a second, by the clock and on the
-CPU of all processes, from when every query has done its first batch to the last result; result rows a
+CPU of all processes, from when every query has done its first batches to the last result; result rows a
 subscription. Windows in Spark are in append mode with a watermark of 0, so that both give those that are full
 at the last item.
 """
@@ -55,9 +55,9 @@ def _element(prefix: str, rows: pa.RecordBatch) -> pa.StructArray:
 
 
 class Contest:
-    def __init__(self, spark: SparkSession, folder: Path, limit: float) -> None:
-        """Who takes longer than `limit` seconds has not survived."""
-        self.spark, self.folder, self.limit = spark, folder, limit
+    def __init__(self, spark: SparkSession, folder: Path, warm: int, limit: float) -> None:
+        """`warm` batches are not timed. Who takes longer than `limit` seconds has not survived."""
+        self.spark, self.folder, self.warm, self.limit = spark, folder, warm, limit
         self.plain = spark.newSession()  # as Spark comes: its own state store, not ours
         for name in ("providerClass", "encodingFormat", "rocksdb.changelogCheckpointing.enabled"):
             self.plain.conf.unset(f"spark.sql.streaming.stateStore.{name}")
@@ -110,8 +110,8 @@ class Contest:
         return rate
 
     def _steady(self, running: Sequence[StreamingQuery], subscriptions: int) -> Rate:
-        """The clocks, and what was done by then, as they stand when every query has done its first batch."""
-        while not all(query.recentProgress for query in running):
+        """The clocks, and what was done by then, as they stand when every query has done its warm batches."""
+        while not all(query.lastProgress and query.lastProgress["batchId"] >= self.warm for query in running):
             for query in running:
                 if (error := query.exception()) is not None:
                     raise error

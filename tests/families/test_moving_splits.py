@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from anabranch.families.moving import home
 from anabranch.families.moving.family import MovingFamily
-from anabranch.families.moving.splits import MOST, Patience, cut, division
-from anabranch.kernels.moving_arrays import Space
 from anabranch.local.runner import LocalRunner
 from anabranch.model.stream import Stream
+from anabranch.zones.balance import Division, Patience
 from anabranch.zones.state import State
 from tests.families.moving_runs import GLOBE, PLANE, crowd
 from tests.laws.case import run_local
@@ -37,9 +36,16 @@ def test_splits_change_nothing(case, cuts: list[int], zones: int, stops: list[in
     assert split.results == moving_oracle(case)
 
 
+def _by_turns(told: dict[int, int], zones: int, splits: int, patience: Patience) -> Division | None:
+    """Half of what a zone has to another, whoever has to do how much."""
+    hot, other = splits % zones, (7 * splits + 1) % zones
+    return Division(hot, other, 0.5) if hot != other and splits < 40 else Division(0, 1, 0.3)
+
+
 @pytest.mark.parametrize("stream", [PLANE, GLOBE], ids=["plane", "globe"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_crowd_under_many_splits(stream: Stream, seed: int) -> None:
+def test_a_crowd_under_many_splits(stream: Stream, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home, "division", _by_turns)
     case = crowd(seed, stream)
     split = run_local(case, cuts=range(0, 1200, 23), zones=4, stops=[7, 30], made=RESTLESS)
     assert split.results == moving_oracle(case)
@@ -79,22 +85,3 @@ def test_divided_work_evens_out() -> None:
     ]
     assert sum(held) == 60
     assert min(held) >= 5
-
-
-def test_patience() -> None:
-    calm = Patience(hot=1.5, least=100)
-    assert division(np.array([300, 100, 100]), 0, calm) == (0, 1, pytest.approx(1 / 3))
-    assert division(np.array([100, 100, 100]), 0, calm) is None
-    assert division(np.array([90, 0, 0]), 0, calm) is None  # too little to matter
-    assert division(np.array([300, 100, 100]), MOST, calm) is None
-
-
-def test_cuts() -> None:
-    plane, globe = Space(False, 0.0), Space(True, 6371.0)
-    x, y = np.arange(100.0), np.zeros(100)
-    assert cut(plane, x, y, 0.25) == (0, 75.0)
-    assert cut(plane, y, x, 0.25) == (1, 75.0)
-    assert cut(plane, np.ones(5), np.ones(5), 0.5) is None
-    assert cut(plane, np.array([1.0, 1.0, 2.0]), np.ones(3), 0.5) == (0, 2.0)
-    assert cut(plane, np.empty(0), np.empty(0), 0.5) is None
-    assert cut(globe, np.array([170.0, 190.0]), np.zeros(2), 0.5) == (0, 170.0)  # 190 degrees are -170

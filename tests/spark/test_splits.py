@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anabranch.families.moving.splits import Patience
 from anabranch.families.registry import family
+from anabranch.zones.balance import Patience
 from tests.families.moving_runs import PLANE, crowd
 from tests.oracles.moving import moving_oracle
 

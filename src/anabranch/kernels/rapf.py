@@ -170,10 +170,19 @@ def _take_late(queries: Queries, q: int, items: Items, radius: float, band: Band
             continue
         far = math.sqrt(square(items.place, queries.point, q, i))
         due = items.clock[i] + queries.size[q]
-        if far <= radius and due >= items.now + items.rows:
+        if far <= radius and due >= items.now + items.rows and not _is_held(band, count, items.number[i]):
             put(band, count, far, items.number[i], due)
             count += 1
     return count
+
+
+@leaf
+def _is_held(band: Band, count: int, number: int) -> bool:
+    """Whether an item is a candidate already: so it may be, if the query comes from another zone."""
+    for place in range(count):
+        if band.number[place] == number:
+            return True
+    return False
 
 
 @leaf
@@ -485,7 +494,7 @@ def _follow(
     There must be room in the band for all items, and in the log for four rows an item and two a candidate.
     """
     radius = stock.radius[q]
-    if queries.method[q] != PA:
+    if queries.method[q] == RAPF and not queries.counted[q]:  # the others have seen all there is
         count = _take_late(queries, q, items, radius, band, count)
     a = max(items.fresh, _index(items.number, queries.start[q]))
     end = max(a, _index(items.number, queries.stop[q]))

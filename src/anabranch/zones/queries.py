@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -118,7 +119,13 @@ def _add(state: State, rows: pa.RecordBatch) -> None:
         new = rows.filter(pc.equal(chunk_of, chunk))
         key = _key(chunk * PER_CHUNK)
         held = state.rows(key)
-        state.put(key, new if held is None else pa.concat_batches([held, new]))
+        state.put(key, new if held is None else _by_number(pa.concat_batches([held, new])))
+
+
+def _by_number(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Queries in order of activation; those that come from another zone may be older than those here."""
+    numbers = rows.column("number").to_numpy()
+    return rows if (numbers[1:] > numbers[:-1]).all() else rows.take(pa.array(np.argsort(numbers)))
 
 
 def _remove(state: State, numbers: pa.Array) -> None:

@@ -31,11 +31,11 @@ from anabranch.families.moving.names import has_integers
 from anabranch.families.moving.region import Region
 from anabranch.families.moving.regions import layout_of, space_of
 from anabranch.families.moving.spec import KNearest, Moving
-from anabranch.families.moving.splits import Patience
 from anabranch.families.moving.ticks import at_type
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
+from anabranch.zones.balance import Patience
 from anabranch.zones.spread import ByZone
 from anabranch.zones.stage import Chain
 

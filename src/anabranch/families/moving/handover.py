@@ -13,12 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anabranch.families.moving import messages, splits
+from anabranch.families.moving import messages
 from anabranch.families.moving.arrays import records
 from anabranch.families.moving.server import RegionalServer
 from anabranch.kernels.moving_arrays import EVENT, FOCAL, MOVE, NEAREST
-from anabranch.kernels.moving_home import participates, servers_of
+from anabranch.kernels.moving_home import crossed, participates, servers_of
 from anabranch.kernels.regions import Layout
+from anabranch.zones.balance import cut
 from anabranch.zones.columns import Array
 from anabranch.zones.packets import DELIVER, Kind, Packet
 
@@ -43,7 +44,7 @@ def prepared(
     it; nothing if they cannot be cut. All is final up to `tick`.
     """
     present = server.objects[server.objects["present"] != 0]
-    found = splits.cut(server.space, present["x"].copy(), present["y"].copy(), share)
+    found = cut([crossed(server.space, present["x"].copy()), present["y"].copy()], share)
     if found is None:
         return []
     table = np.vstack([layout.splits, (zone, *found, other)])

@@ -33,6 +33,7 @@ from anabranch.kernels.moving_names import buckets
 from anabranch.kernels.regions import Layout
 from anabranch.model.stream import Stream
 from anabranch.predicates.evaluate import evaluate
+from anabranch.zones.balance import Patience, division
 from anabranch.zones.columns import Array, floats_of, numbers_of, times_of
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
@@ -52,9 +53,7 @@ def home_zones(stream: Stream, zones: int, items: pa.RecordBatch) -> Array:
 class Home(Stage):
     name = "home"
 
-    def __init__(
-        self, stream: Stream, zones: int, layout: Layout, space: Space, patience: splits.Patience
-    ) -> None:
+    def __init__(self, stream: Stream, zones: int, layout: Layout, space: Space, patience: Patience) -> None:
         self.stream, self.zones, self.layout, self.space = stream, zones, layout, space
         self.patience = patience
         self.integers = has_integers(stream)
@@ -93,15 +92,13 @@ class Home(Stage):
         told = messages.of_kind(packets, messages.WORK)
         if not told:
             return []
-        work = np.zeros(self.zones, np.int64)
-        work[[packet.facts["from"] for packet in told]] = messages.column(told, "work", np.int64)
+        work = {packet.facts["from"]: packet.facts["work"] for packet in told}
         known = len(splits.layout_now(state, self.layout).splits)
-        found = splits.division(work, known, self.patience)
+        found = division(work, self.zones, known, self.patience)
         if found is None:
             return []
-        hot, other, share = found
-        columns = {"other": np.array([other]), "share": np.array([share])}
-        return [messages.message(2, hot, messages.DIVIDE, columns, zone)]
+        facts = {"other": found.other, "share": found.share}
+        return [messages.message(2, found.hot, messages.DIVIDE, {}, zone, **facts)]
 
     def _take_items(self, held: HomeObjects, items: pa.RecordBatch) -> None:
         """Items become reports. One without a name or a position is none."""

@@ -39,6 +39,7 @@ from anabranch.kernels.moving_home import participates
 from anabranch.kernels.regions import Layout
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
+from anabranch.zones.balance import Patience, note_work
 from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
@@ -50,9 +51,7 @@ HELD = "regional server"
 class Region(Stage):
     name = "region"
 
-    def __init__(
-        self, stream: Stream, zones: int, layout: Layout, space: Space, patience: splits.Patience
-    ) -> None:
+    def __init__(self, stream: Stream, zones: int, layout: Layout, space: Space, patience: Patience) -> None:
         self.stream, self.zones, self.layout, self.space = stream, zones, layout, space
         self.patience = patience
         self.integers = has_integers(stream)
@@ -98,8 +97,9 @@ class Region(Stage):
         """What this zone had to do, when it is time to tell."""
         if self.zones == 1:
             return []
-        due = splits.note_work(state, self.patience, work, final)
-        return [messages.message(1, 0, messages.WORK, {"work": np.array([due])}, zone)] if due else []
+        splits.note_tick(state, final)
+        due = note_work(state, self.patience, work)
+        return [messages.message(1, 0, messages.WORK, {}, zone, work=due)] if due else []
 
     def _divided(
         self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
@@ -107,9 +107,9 @@ class Region(Stage):
         """What this zone hands over, if it is asked to."""
         out: list[Packet] = []
         for packet in messages.of_kind(packets, messages.DIVIDE):
-            other, share = (packet.column(name)[0].as_py() for name in ("other", "share"))
-            layout = splits.layout_now(state, self.layout)
-            out += handover.prepared(server, layout, zone, other, share, splits.last_tick(state))
+            layout, tick = splits.layout_now(state, self.layout), splits.last_tick(state)
+            other, share = packet.facts["other"], packet.facts["share"]
+            out += handover.prepared(server, layout, zone, other, share, tick)
         return out
 
     def _take_control(self, zone: int, state: State, server: RegionalServer, packet: Packet) -> None:

@@ -65,7 +65,9 @@ class Batch:
         self.stream, self.state, self.known, self.progress = stream, state, known, progress
         self.shelf = Shelf(state)
         rows = _by_number(mail.items)
-        if rows is not None:
+        if rows is not None and numbers_of(rows)[0] < known.progress.number:
+            self.shelf.add_unknown(rows)  # another zone may have brought some
+        elif rows is not None:
             self.shelf.add(rows)
         self.recent = self.shelf.recent(known.low)
         self.numbers = _own(self.recent.number.astype(np.int64, copy=False))

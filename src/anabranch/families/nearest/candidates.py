@@ -21,6 +21,10 @@ from anabranch.zones.state import Arrays, State
 
 PREFIX = "candidates/"
 
+#: What a chunk has of each query (with its number, `query`), and of each candidate.
+_OF_QUERY = ("radius", "limit", "seen", "pace")
+_OF_CANDIDATE = ("dist", "number", "due")
+
 #: Candidates at which a new query is pruned for the first time.
 _FIRST_LIMIT = 64
 
@@ -69,6 +73,35 @@ def move(
         state.put(key, {"query": part.numbers, **after._asdict()})
     low, eldest = oldest.tolist()
     return Moved(part, Log(*(column[:used] for column in log)), low, eldest, after.radius, until)
+
+
+def taken_out(state: State, gone: Array) -> tuple[dict[str, Arrays], Array]:
+    """Copies of the chunks with the rows of these queries alone, and the numbers of all their candidates."""
+    chunks: dict[str, Arrays] = {}
+    for key in state.keys(PREFIX):
+        held = _arrays(state, key)
+        place = np.flatnonzero(np.isin(held["query"], gone))
+        if not len(place):
+            continue
+        sizes = np.diff(held["first"])[place]
+        entry = np.concatenate([np.arange(held["first"][p], held["first"][p + 1]) for p in place])
+        chunks[key] = {
+            "first": np.r_[0, np.cumsum(sizes)],
+            **{name: held[name][place] for name in ("query", *_OF_QUERY)},
+            **{name: held[name][entry] for name in _OF_CANDIDATE},
+        }
+    numbers = [chunk["number"] for chunk in chunks.values()]
+    return chunks, np.unique(np.concatenate(numbers)) if numbers else np.empty(0, np.int64)
+
+
+def put_in(state: State, key: str, chunk: Arrays) -> None:
+    """Adds rows of queries from another zone to a chunk; the next batch brings them in order."""
+    held = state.get(key)
+    if held is not None:
+        first = np.r_[held["first"], held["first"][-1] + chunk["first"][1:]]
+        names = ("query", *_OF_QUERY, *_OF_CANDIDATE)
+        chunk = {"first": first, **{name: np.concatenate([held[name], chunk[name]]) for name in names}}
+    state.put(key, chunk)
 
 
 def forget(state: State, live: set[str]) -> None:
@@ -150,9 +183,9 @@ def _realigned(held: Arrays, part: Part, empty: rapf.Stock) -> rapf.Stock:
         span = slice(held["first"][before], held["first"][before + 1])
         spans.append(np.arange(span.start, span.stop))
         sizes[place] = span.stop - span.start
-        for column in ("radius", "limit", "seen", "pace"):
+        for column in _OF_QUERY:
             getattr(empty, column)[place] = held[column][before]
     taken = np.concatenate(spans) if spans else np.empty(0, np.int64)
     first = np.r_[0, np.cumsum(sizes)]
-    columns = {name: held[name][taken] for name in ("dist", "number", "due")}
+    columns = {name: held[name][taken] for name in _OF_CANDIDATE}
     return empty._replace(first=first, **columns)

@@ -17,7 +17,7 @@ import numpy as np
 
 from anabranch.families.nearest.space import By
 from anabranch.zones.columns import Array
-from anabranch.zones.state import State
+from anabranch.zones.state import Arrays, State
 
 PREFIX = "clock/"
 
@@ -72,6 +72,13 @@ class Ordinals:
         if old or self._new:
             kept = {"lost": np.array([self._lost + old], np.int64), "missing": self._missing[old:]}
             self.state.put(self.key, kept)
+
+
+def put_in(state: State, key: str, clock: Arrays) -> None:
+    """Takes over a clock from another zone, if it reaches back farther than the one that is here."""
+    held = state.get(key)
+    if held is None or clock["lost"][0] < held["lost"][0]:
+        state.put(key, clock)
 
 
 def forget(state: State, live: set[By]) -> None:

@@ -20,6 +20,7 @@ from anabranch.families.nearest.rendezvous import Rendezvous
 from anabranch.families.nearest.space import Overlay, points_of
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.stream import Stream
+from anabranch.zones.balance import Patience
 from anabranch.zones.cells import Cells
 from anabranch.zones.columns import Array, numbers_of
 from anabranch.zones.spread import ByZone, Slices, Spread
@@ -31,8 +32,12 @@ class NearestFamily(Family):
     kinds = ("nearest",)
     tables = (Table(answers.TABLE),)
 
+    def __init__(self, patience: Patience | None = None) -> None:
+        self.patience = patience or Patience()
+
     def chain(self, stream: Stream, zones: int) -> Chain:
-        return Chain((Home(stream, zones), Rendezvous(stream, zones)), self.spread(stream, zones))
+        home, rendezvous = Home(stream, zones, self.patience), Rendezvous(stream, zones, self.patience)
+        return Chain((home, rendezvous), self.spread(stream, zones))
 
     def spread(self, stream: Stream, zones: int) -> Spread:
         """Items go home to the zone of their cell where the stream declares position and bounds; else any

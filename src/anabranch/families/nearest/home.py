@@ -7,8 +7,8 @@ interest has grown to cover it while they were still in the buffer. Never: a loo
 it is.
 
 A zone gets everything where a cell is not enough to decide: before the space is known, in the batch that
-brings it a new query, and in a batch so long that the guards of one of its queries may leave the window
-(interest.Merger.holds).
+brings it a new query or queries of another zone, and in a batch so long that the guards of one of its
+queries may leave the window (interest.Merger.holds).
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from anabranch.families.nearest import space
 from anabranch.families.nearest.interest import ALL, Merger, Table
 from anabranch.families.nearest.mail import Progress
 from anabranch.families.nearest.owners import owners
+from anabranch.families.nearest.rebalance import heard
 from anabranch.families.nearest.waiting import Waiting
 from anabranch.model.stream import NUMBER, Stream
+from anabranch.zones.balance import Patience, division
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
 from anabranch.zones.state import State
@@ -33,10 +35,11 @@ from anabranch.zones.state import State
 class Home(Stage):
     name = "home"
 
-    def __init__(self, stream: Stream, zones: int) -> None:
-        self.stream, self.zones = stream, zones
+    def __init__(self, stream: Stream, zones: int, patience: Patience) -> None:
+        self.stream, self.zones, self.patience = stream, zones, patience
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
+        moved = heard(state, packets)
         where = self._space(state, packets)
         arrived = [packet.rows for packet in packets if packet.kind is Kind.ITEMS]
         items = pa.concat_batches(arrived) if len(arrived) > 1 else arrived[0] if arrived else None
@@ -45,7 +48,8 @@ class Home(Stage):
             out = self._to_all(items)
         else:
             table = self._heard(state, packets, where)
-            out = self._forwarded(state, where, table, items, packets)
+            out = self._forwarded(state, where, table, items, packets, moved)
+            out += self._divided(where, packets)
         counters[m.NOTIFY_INTERESTED] = sum(
             p.rows.num_rows for p in out if m.said(p, m.ITEMS) and p.zone != zone
         )
@@ -84,7 +88,9 @@ class Home(Stage):
         table: Table,
         items: pa.RecordBatch | None,
         packets: Sequence[Packet],
+        moved: set[int],
     ) -> list[Packet]:
+        """`moved` are zones that take over queries of others: they get all that is here."""
         progress = Progress.of(packets)
         begun = _zones_of_new(packets, where)
         waiting = Waiting(state, self.zones, items)
@@ -92,9 +98,12 @@ class Home(Stage):
         keep: list[tuple[int, int]] = []  # zone, number of the oldest item that it may still want
         for zone in range(self.zones):
             mergers = table.mergers(zone)
-            if not mergers and zone not in begun:
+            if not mergers and zone not in begun and zone not in moved:
                 continue
-            rows = self._wanted(where, table, waiting, zone, mergers, zone in begun, progress)
+            if zone in moved:
+                rows = waiting.take(zone, np.ones(waiting.size, np.bool_), 0)
+            else:
+                rows = self._wanted(where, table, waiting, zone, mergers, zone in begun, progress)
             if rows:
                 out.append(
                     m.say(m.ITEMS, m.RENDEZVOUS, zone, pa.concat_batches(rows) if len(rows) > 1 else rows[0])
@@ -105,6 +114,14 @@ class Home(Stage):
                 keep.append((zone, min(lows)))
         waiting.save(keep)
         return out
+
+    def _divided(self, where: space.Space, packets: Sequence[Packet]) -> list[Packet]:
+        """Tells the zone that has far more to do than the others to give some of it away."""
+        work = {packet.facts["zone"]: packet.facts["work"] for packet in packets if m.said(packet, m.WORK)}
+        found = division(work, self.zones, len(where.splits), self.patience) if work else None
+        if found is None:
+            return []
+        return [m.say(m.DIVIDE, m.RENDEZVOUS, found.hot, other=found.other, share=found.share)]
 
     def _wanted(
         self,

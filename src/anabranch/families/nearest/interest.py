@@ -4,11 +4,12 @@ A zone merges the balls of its queries, cell by cell, for each tuple of columns 
 Homes keep a copy of every zone's mergers and forward an item to the zones one of whose mergers wants its
 cell. A merger is
 
-    none    no queries all     everything: a query has no radius (fewer than k are known, RA, counted
-    rows), or the balls cover half of the space anyway cells   some cells, and until when that holds: for
-    batches that end before the number `numbers` and before the time `time`.
-            After that the guards of some query may have left the window, and home must treat the merger
-            as `all`
+    none     no queries
+    all      everything: a query has no radius (fewer than k are known, RA, counted rows), or the balls cover
+             half of the space anyway
+    cells    some cells, and until when that holds: for batches that end before the number `numbers` and
+             before the time `time`. After that the guards of some query may have left the window, and home
+             must treat the merger as `all`
 
 `low` is the number of the oldest item that may still be wanted when a ball grows: what is older and was
 not wanted is dominated. `counts` says that a window counts items, so that those not sent must at least be

@@ -1,11 +1,20 @@
 """What home and rendezvous say to each other: PARTIAL packets, told apart by the fact `say`.
 
-    say      from        to           rows and facts items    home        rendezvous   items, by number; those
-    older than this batch come to be known late passed   home        rendezvous   the numbers and times of new
-    items that were not sent, and which coordinates they have extent   home        rendezvous   facts
-    `extent`: least and greatest value of each number column, until the space is known space    rendezvous
-    home         facts `bounds`: the space, once merger   rendezvous  home         which cells the zone is
-    interested in now; see interest.py
+| say     | from       | to         | rows and facts                                                       |
+|---------|------------|------------|----------------------------------------------------------------------|
+| items   | home       | rendezvous | items, by number; those older than this batch come to be known late  |
+| passed  | home       | rendezvous | numbers and times of new items that were not sent, and which         |
+|         |            |            | coordinates they have                                                |
+| extent  | home       | rendezvous | `extent`: least and greatest of each number column, until the space  |
+|         |            |            | is known                                                             |
+| space   | rendezvous | home       | `bounds`: the space, once                                            |
+| merger  | rendezvous | home       | which cells the zone is interested in now; see interest.py           |
+| work    | rendezvous | home 0     | `work`: what it had to do in the last batches                        |
+| divide  | home 0     | rendezvous | `other`, `share`: give that zone this share of your queries          |
+| splits  | rendezvous | all        | `splits`: whose queries are from now on; `other`: who got some       |
+| moving  | rendezvous | rendezvous | queries that are the other's from now on; `low` of their buffer      |
+| chunks  | rendezvous | rendezvous | their candidates and clocks, as chunks of state                      |
+| shelf   | rendezvous | rendezvous | the items that they may need                                         |
 
 Counters have the paper's names (section 5.2); a NOTE carries them.
 """
@@ -22,6 +31,7 @@ from anabranch.zones.packets import DELIVER, EMPTY, Kind, Packet
 HOME, RENDEZVOUS = 1, 2
 
 ITEMS, PASSED, EXTENT, SPACE, MERGER = "items", "passed", "extent", "space", "merger"
+WORK, DIVIDE, SPLITS, MOVING, CHUNKS, SHELF = "work", "divide", "splits", "moving", "chunks", "shelf"
 
 #: An item reaches its home; a home forwards it to another zone; a zone reports it to a subscriber; a zone
 #: tells a home which cells it is interested in; a query begins or ends at its zone.

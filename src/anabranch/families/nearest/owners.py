@@ -1,4 +1,4 @@
-"""Whose a query is: every zone hears of every query, and keeps those whose point lies in its cells."""
+"""Whose a query is: every zone hears of every query, and keeps those that are its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def owners(specs: Sequence[str], space: Space) -> Array:
         points.setdefault(by, []).append(spec["point"])
     zones = np.zeros(len(specs), np.int64)
     for by, members in places.items():
-        zones[members] = space.overlay(by).zones(np.array(points[by], np.float64))
+        zones[members] = space.owners(by, np.array(points[by], np.float64))
     return zones
 
 
@@ -44,7 +44,7 @@ def keep_own(state: State, controls: Sequence[Packet], space: Space, zone: int) 
 
 
 def disown(state: State, space: Space, zone: int) -> None:
-    """Gives up the queries of other zones, once it is known whose they are."""
+    """Gives up the queries of other zones, once it is known, or has changed, whose they are."""
     for key in state.keys(queries.PREFIX):
         rows = state.rows(key)
         assert rows is not None

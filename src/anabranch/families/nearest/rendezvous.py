@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from anabranch.families.nearest import answers, candidates, clocks, interest, space
+from anabranch.families.nearest import answers, candidates, clocks, interest, rebalance, space
 from anabranch.families.nearest import messages as m
 from anabranch.families.nearest.batch import Batch, Known
 from anabranch.families.nearest.groups import Group, groups
@@ -26,6 +26,7 @@ from anabranch.families.nearest.shelf import Shelf
 from anabranch.kernels.skyband import PLUS
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
+from anabranch.zones.balance import Patience, note_work
 from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
@@ -35,8 +36,8 @@ from anabranch.zones.state import State
 class Rendezvous(Stage):
     name = "rendezvous"
 
-    def __init__(self, stream: Stream, zones: int) -> None:
-        self.stream, self.zones = stream, zones
+    def __init__(self, stream: Stream, zones: int, patience: Patience) -> None:
+        self.stream, self.zones, self.patience = stream, zones, patience
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         mail = Mail.sorted(packets)
@@ -44,15 +45,51 @@ class Rendezvous(Stage):
         if where is None:  # no item yet: whose queries they are is open
             queries.apply(state, mail.controls)
             return out
+        where, brought = self._resettled(zone, state, where, packets)
         begun = keep_own(state, mail.controls, where, zone)
         known = Known.load(state)
         ended = {query.number: query for query in _ceased(mail) if query.number in queries.active(state)}
         progress = mail.progress or known.progress
         counters = {m.QUERY_ACTIVATION: begun, m.QUERY_CANCELLATION: len(ended)}
-        if known.progress != progress or mail.items or begun or ended:
+        if known.progress != progress or mail.items or begun or ended or brought:
             out += self._moved(zone, state, where, mail, progress, known, ended, counters)
         queries.apply(state, [packet for packet in mail.controls if packet.kind is Kind.CANCEL])
+        out += self._balanced(zone, state, where, mail, counters, packets)
         return out + m.note(self.name, zone, counters)
+
+    def _resettled(
+        self, zone: int, state: State, where: space.Space, packets: Sequence[Packet]
+    ) -> tuple[space.Space, int]:
+        """The space with a new table of splits, if one came, and how many queries this zone got by it."""
+        if not rebalance.heard(state, packets):
+            return where, 0
+        now = space.load(state, self.stream, self.zones)
+        assert now is not None
+        disown(state, now, zone)
+        return now, rebalance.received(state, packets)
+
+    def _balanced(
+        self,
+        zone: int,
+        state: State,
+        where: space.Space,
+        mail: Mail,
+        counters: dict[str, int],
+        packets: Sequence[Packet],
+    ) -> list[Packet]:
+        """What this zone had to do, when it is time to tell; and what it gives away, if it is asked to."""
+        if self.zones == 1:
+            return []
+        out: list[Packet] = []
+        if mail.progress is not None:
+            items = sum(rows.num_rows for rows in mail.items)
+            work = items + len(queries.active(state)) + counters.get(m.NOTIFY_OWNER, 0)
+            if due := note_work(state, self.patience, work):
+                out.append(m.say(m.WORK, m.HOME, 0, zone=zone, work=due))
+        for packet in packets:
+            if m.said(packet, m.DIVIDE):
+                out += rebalance.given(state, where, zone, packet.facts["other"], packet.facts["share"])
+        return out
 
     def _space(self, zone: int, state: State, mail: Mail) -> tuple[list[Packet], space.Space | None]:
         """The space, as soon as there are items; zone 0 tells the homes."""

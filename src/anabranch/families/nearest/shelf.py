@@ -47,6 +47,27 @@ class Shelf:
                 key, rows = keys[-1], pa.concat_batches([newest, rows])
         self.state.put(key, rows)
 
+    def add_unknown(self, rows: pa.RecordBatch) -> None:
+        """Rows sorted by number, of which some may be on the shelf already."""
+        held = [self.numbers(key) for key in self.keys()]
+        if held:
+            new = ~np.isin(numbers_of(rows), np.concatenate(held))
+            rows = rows if new.all() else rows.filter(pa.array(new))
+        if rows.num_rows:
+            self.add(rows)
+
+    def copied(self, low: int, needed: Array) -> pa.RecordBatch | None:
+        """The rows with number >= low, and those needed (sorted numbers), sorted by number."""
+        parts = []
+        for key in self.keys():
+            numbers = self.numbers(key)
+            keep = (numbers >= low) | np.isin(numbers, needed)
+            parts.append(self.rows(key).filter(pa.array(keep)))
+        if not parts:
+            return None
+        rows = pa.concat_batches(parts)
+        return rows.take(pa.array(np.argsort(numbers_of(rows))))
+
     def rows(self, key: str) -> pa.RecordBatch:
         rows = self.state.rows(key)
         assert rows is not None

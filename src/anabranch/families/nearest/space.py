@@ -4,26 +4,28 @@ queries go by.
 In: what the stream declares, and the first items. Out: the zone of a point, the cells of items. Bounds that
 the stream does not declare are taken from the first batch that has items: every home says what it saw, every
 rendezvous adds it up to the same result, and tells the homes. Once known they stay; items beyond belong to
-the nearest cell.
+the nearest cell. Whose queries are is another matter: a zone that has too much to do gives some of its own to
+another (rebalance.py), and all zones know the table of these splits.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.nearest.spec import Nearest
 from anabranch.model.stream import Stream
 from anabranch.zones.can import zones_of_cells
 from anabranch.zones.cells import Cells
 from anabranch.zones.columns import Array, floats_of
 from anabranch.zones.state import State
 
-KEY = "space"
+KEY, SPLITS = "space", "splits"
 
 #: The bounds of a column of which nothing is known yet.
 _UNIT = (0.0, 1.0)
@@ -44,9 +46,22 @@ class Overlay:
         return np.where(cells >= 0, self.zone_of[np.maximum(cells, 0)], -1)
 
 
+@dataclass(frozen=True)
+class Split:
+    """Queries of `zone` by these columns whose point lies at or beyond `cut` on the axis are `other`'s."""
+
+    by: By
+    zone: int
+    axis: int
+    cut: float
+    other: int
+
+
 class Space:
-    def __init__(self, bounds: dict[str, tuple[float, float]], zones: int) -> None:
-        self.bounds, self.zones = bounds, zones
+    def __init__(
+        self, bounds: dict[str, tuple[float, float]], zones: int, splits: Sequence[Split] = ()
+    ) -> None:
+        self.bounds, self.zones, self.splits = bounds, zones, tuple(splits)
         self._overlays: dict[By, Overlay] = {}
 
     def overlay(self, by: By) -> Overlay:
@@ -55,9 +70,15 @@ class Space:
             self._overlays[by] = Overlay(cells, self.zones)
         return self._overlays[by]
 
-    def zone(self, spec: Nearest) -> int:
-        """The rendezvous zone of a query: that of the cell its point lies in."""
-        return int(self.overlay(spec.by).zones(np.array([spec.point], np.float64))[0])
+    def owners(self, by: By, points: Array) -> Array:
+        """The rendezvous zones of queries: those of the cells their points lie in, unless splits say
+        otherwise.
+        """
+        zones = self.overlay(by).zones(points)
+        for split in self.splits:
+            if split.by == by:
+                zones[(zones == split.zone) & (points[:, split.axis] >= split.cut)] = split.other
+        return zones
 
 
 def number_columns(stream: Stream) -> list[str]:
@@ -101,6 +122,11 @@ def save(state: State, space: Space) -> None:
     state.put(KEY, {"bounds": np.array(list(space.bounds.values()), np.float64).reshape(-1, 2)})
 
 
+def adopt(state: State, splits: list[list[Any]]) -> None:
+    """From now on queries belong to zones as this table of splits says."""
+    state.put(SPLITS, {"json": np.frombuffer(json.dumps(splits).encode(), np.uint8)})
+
+
 def load(state: State, stream: Stream, zones: int) -> Space | None:
     """The space as this zone keeps it, or None before the first items."""
     held = state.get(KEY)
@@ -109,9 +135,12 @@ def load(state: State, stream: Stream, zones: int) -> Space | None:
 
     def build() -> Space:
         names = list(dict.fromkeys([*number_columns(stream), *declared(stream)]))
+        table = state.get(SPLITS)
+        splits = [] if table is None else json.loads(bytes(table["json"]))
         return Space(
             {name: (low, high) for name, (low, high) in zip(names, held["bounds"].tolist(), strict=True)},
             zones,
+            [Split(tuple(by), *rest) for by, *rest in splits],
         )
 
-    return state.derived(KEY, [KEY], build)
+    return state.derived(KEY, [KEY, SPLITS], build)

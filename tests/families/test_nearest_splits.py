@@ -1,0 +1,101 @@
+"""Queries that go from zone to zone while the stream runs: nothing that comes out changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from anabranch.families.nearest import home
+from anabranch.families.nearest.family import NearestFamily
+from anabranch.families.nearest.spec import Nearest
+from anabranch.local.runner import LocalRunner
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.stream import Stream
+from anabranch.model.window import Window
+from anabranch.zones.balance import Division, Patience
+from anabranch.zones.columns import arrow_schema
+from anabranch.zones.state import State
+from tests.laws.case import Asked, Case, run_local
+from tests.laws.draw_nearest import CUSTOMER
+from tests.oracles.nearest import nearest_oracle
+
+#: Divides whoever has most to do, after every batch.
+RESTLESS = NearestFamily(Patience(batches=1, hot=0.0, least=1))
+STREAM = Stream(
+    "s", tuple(Column(name, ColumnType.FLOAT) for name in ("t", "a", "b")), time="t", position=("a", "b")
+)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    CUSTOMER.cases,
+    st.lists(st.integers(1, 40), max_size=20),
+    st.integers(2, 5),
+    st.lists(st.integers(0, 20), max_size=3),
+)
+def test_splits_change_nothing(case: Case, cuts: list[int], zones: int, stops: list[int]) -> None:
+    split = run_local(case, cuts=cuts, zones=zones, stops=stops, made=RESTLESS)
+    expected = CUSTOMER.oracle(case)
+    for name, rows in expected.items():
+        assert CUSTOMER.canonical(split.results[name]) == CUSTOMER.canonical(rows)
+
+
+def _crowd(seed: int, items: int = 1500, queries: int = 40) -> Case:
+    """Items that cluster and drift, now and then without a coordinate; windows by time and by rows."""
+    random = np.random.default_rng(seed)
+    middle = np.cumsum(random.normal(0, 0.05, (items, 2)), axis=0)
+    place = middle + random.normal(0, 1, (items, 2)).round(1)
+    place[random.random(items) < 0.03, 0] = np.nan
+    data = {"t": np.cumsum(random.exponential(0.1, items)), "a": place[:, 0], "b": place[:, 1]}
+    rows = pa.record_batch({name: pa.array(values, from_pandas=True) for name, values in data.items()})
+    return Case(
+        STREAM,
+        rows.cast(arrow_schema(STREAM)),
+        tuple(_asked(random, n, data["t"][-1]) for n in range(queries)),
+        "nearest",
+    )
+
+
+def _asked(random: np.random.Generator, number: int, end: float) -> Asked:
+    kind, size = [("range", 20.0), ("rows", 150), ("range", 7.5), ("rows", 31)][number % 4]
+    by = ("a", "b") if number % 3 else ("b",)
+    point = tuple(random.normal(0, 1.5, len(by)).round(1).tolist())
+    method = "RA" if number % 7 == 0 else "RAPF"
+    spec = Nearest(int(random.integers(1, 6)), point, by, Window(kind, size, 1), method=method)
+    after, until = (float(random.uniform(0, end)) if random.random() < 0.3 else None for _ in range(2))
+    return Asked(f"q{number}", spec.to_json(), after, until)
+
+
+def _by_turns(told: dict[int, int], zones: int, splits: int, patience: Patience) -> Division | None:
+    """Half of what a zone has to another, whoever has to do how much."""
+    hot, other = splits % zones, (7 * splits + 1) % zones
+    return Division(hot, other, 0.5) if hot != other and splits < 40 else Division(0, 1, 0.3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crowd_under_many_splits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home, "division", _by_turns)
+    case = _crowd(seed)
+    split = run_local(case, cuts=range(0, 1500, 37), zones=4, stops=[7, 30], made=RESTLESS)
+    assert split.results == nearest_oracle(case)
+
+
+def _queries(state: State) -> int:
+    return sum(rows.num_rows for rows in (state.rows(key) for key in state.keys("queries/")) if rows)
+
+
+def test_divided_work_evens_out() -> None:
+    """All queries are near each other, so one zone has them all; in the end each has some."""
+    case = _crowd(4, queries=60)
+    wide = replace(case.stream, bounds=((-10, 1000), (-10, 1000)))
+    runner = LocalRunner(wide, NearestFamily(Patience(batches=3, hot=1.5, least=20)), 4)
+    for first in range(0, case.items.num_rows, 50):
+        runner.batch(case.items.slice(first, 50), case.controls() if first == 0 else ())
+    held = [_queries(state) for (stage, _), state in sorted(runner.states.items()) if stage == 2]
+    assert min(held) >= 3
+    assert any("split" in note for note in runner.notes)
