@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from anabranch.families.moving import home
 from anabranch.families.moving.family import MovingFamily
 from anabranch.local.runner import LocalRunner
+from anabranch.model.control import Rebalance
 from anabranch.model.stream import Stream
 from anabranch.zones.balance import Division, Patience
 from anabranch.zones.state import State
@@ -85,3 +86,14 @@ def test_divided_work_evens_out() -> None:
     ]
     assert sum(held) == 60
     assert min(held) >= 5
+
+
+def test_somebody_asks_for_it() -> None:
+    """The default patience would not divide so little work."""
+    case = crowd(9, PLANE)
+    runner = LocalRunner(replace(PLANE, bounds=((0, 1000), (0, 1000))), MovingFamily(), 4)
+    runner.batch(case.items.slice(0, 300), case.controls())
+    assert not any("split" in note for note in runner.notes)
+    runner.batch(case.items.slice(300, 300), [Rebalance()])
+    runner.batch(case.items.slice(600, 300))
+    assert sum("split" in note for note in runner.notes) == 1

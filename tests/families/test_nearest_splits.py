@@ -15,6 +15,7 @@ from anabranch.families.nearest.family import NearestFamily
 from anabranch.families.nearest.spec import Nearest
 from anabranch.local.runner import LocalRunner
 from anabranch.model.columns import Column, ColumnType
+from anabranch.model.control import Rebalance
 from anabranch.model.stream import Stream
 from anabranch.model.window import Window
 from anabranch.zones.balance import Division, Patience
@@ -99,3 +100,15 @@ def test_divided_work_evens_out() -> None:
     held = [_queries(state) for (stage, _), state in sorted(runner.states.items()) if stage == 2]
     assert min(held) >= 3
     assert any("split" in note for note in runner.notes)
+
+
+def test_somebody_asks_for_it() -> None:
+    """The default patience would not divide so little work."""
+    case = _crowd(9, queries=60)
+    wide = replace(case.stream, bounds=((-10, 1000), (-10, 1000)))
+    runner = LocalRunner(wide, NearestFamily(), 4)
+    runner.batch(case.items.slice(0, 300), case.controls())
+    assert not any("split" in note for note in runner.notes)
+    runner.batch(case.items.slice(300, 300), [Rebalance()])
+    runner.batch(case.items.slice(600, 300))
+    assert sum("split" in note for note in runner.notes) == 1

@@ -1,5 +1,5 @@
 """The four laws on Spark, for a drawn case of every customer (ANABRANCH_LAWS_ON_SPARK: more of them); the
-local runner does the many.
+local runner does the many. Zones that can share their work do so after every batch.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from anabranch.families.registry import family
+from anabranch.zones.balance import HURRY
 from tests.laws.test_laws import CUSTOMERS, books_balance, same
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ def test_spark_equals_the_oracle(
 ) -> None:
     from tests.laws.on_spark import run_on_spark
 
+    for restless in ("nearest", "moving"):
+        family(restless).patience = HURRY  # type: ignore[attr-defined]
     customer = CUSTOMERS[name]
     case = data.draw(customer.cases.filter(lambda case: case.items.num_rows >= 6))
     cuts = data.draw(st.lists(st.integers(1, case.items.num_rows - 1), min_size=1, max_size=3), label="cuts")

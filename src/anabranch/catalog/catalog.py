@@ -34,7 +34,7 @@ from anabranch.catalog.entries import (
     source_differences,
 )
 from anabranch.catalog.reading import suggestion
-from anabranch.model.control import Activate, Cancel, Control, End
+from anabranch.model.control import Activate, Cancel, Control, End, Rebalance
 from anabranch.model.errors import JobError
 from anabranch.model.job import StreamDeclaration
 from anabranch.model.stream import Stream, Time
@@ -262,6 +262,11 @@ class Catalog:
                 return int(last[0][0])
             return logged(database, [(stream, family, "end", None, "null", now())])
 
+    def rebalance(self, stream: str, family: str) -> int:
+        """Logs that the zones of a family shall share their work anew. Returns the version."""
+        with self._database.writing() as database:
+            return logged(database, [(stream, family, "rebalance", None, "null", now())])
+
     def families(self, stream: str) -> tuple[str, ...]:
         """The families that have something in the log of a stream."""
         rows = self._database.read(
@@ -306,9 +311,14 @@ class Catalog:
 
 
 def _control(action: str, at: str, number: int, label: str, spec: str) -> Control:
-    if action == "activate":
-        return Activate(number, label, json.loads(spec), json.loads(at))
-    return Cancel(number, json.loads(at)) if action == "cancel" else End()
+    match action:
+        case "activate":
+            return Activate(number, label, json.loads(spec), json.loads(at))
+        case "cancel":
+            return Cancel(number, json.loads(at))
+        case "rebalance":
+            return Rebalance()
+    return End()
 
 
 def _earlier(until: Time | None, planned: Time | None) -> bool:

@@ -73,6 +73,23 @@ STEPS: tuple[tuple[str, ...], ...] = (
             ended TEXT
         )""",
     ),
+    (
+        "DROP INDEX control_log_by_family",
+        "ALTER TABLE control_log RENAME TO control_log_before",
+        """
+        CREATE TABLE control_log (
+            version BIGINT PRIMARY KEY,
+            stream TEXT NOT NULL REFERENCES streams (name),
+            family TEXT NOT NULL,
+            action TEXT NOT NULL CHECK (action IN ('activate', 'cancel', 'end', 'rebalance')),
+            subscription BIGINT REFERENCES subscriptions (number),
+            at TEXT NOT NULL,
+            created TEXT NOT NULL
+        )""",
+        "INSERT INTO control_log SELECT * FROM control_log_before",
+        "DROP TABLE control_log_before",
+        "CREATE INDEX control_log_by_family ON control_log (stream, family, version)",
+    ),
 )
 
 #: What this release reads and writes.

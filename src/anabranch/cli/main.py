@@ -21,6 +21,7 @@ from anabranch.cli.demo import demo
 from anabranch.cli.explain import explain
 from anabranch.cli.list import list_subscriptions
 from anabranch.cli.place import Addressed
+from anabranch.cli.rebalance import rebalance
 from anabranch.cli.reoptimize import reoptimize
 from anabranch.cli.results import results
 from anabranch.cli.run import run
@@ -86,6 +87,7 @@ app.command("subscribe", cls=Addressed)(subscribe)
 app.command("cancel", cls=Addressed)(cancel)
 app.command("list", cls=Addressed)(_into_a_pipe(list_subscriptions))
 app.command("explain")(_into_a_pipe(explain))
+app.command("rebalance")(rebalance)
 app.command("reoptimize")(_into_a_pipe(reoptimize))
 app.command("translate")(translate)
 app.command("demo")(demo)

@@ -31,4 +31,9 @@ class End:
     """The stream is finite and all of it has been read."""
 
 
-Control = Activate | Cancel | End
+@dataclass(frozen=True)
+class Rebalance:
+    """Zones that have more to do than others shall give some of it away, now."""
+
+
+Control = Activate | Cancel | End | Rebalance

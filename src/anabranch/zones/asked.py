@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from anabranch.model.control import Activate, Cancel, Control, End
+from anabranch.model.control import Activate, Cancel, Control, End, Rebalance
 from anabranch.zones.packets import ORDER, Kind, Packet
 from anabranch.zones.pending import ASKED_BEGIN, ASKED_CEASE
 
@@ -41,5 +41,7 @@ def _packet(run: list[Control]) -> Packet:
             pa.array([json.dumps(e.until) for e in ends], pa.string()),
         ]
         return Packet(ORDER, 0, Kind.CANCEL, pa.record_batch(columns, schema=ASKED_CEASE))
+    if isinstance(run[0], Rebalance):
+        return Packet(ORDER, 0, Kind.REBALANCE)
     assert all(isinstance(control, End) for control in run)
     return Packet(ORDER, 0, Kind.END)

@@ -6,7 +6,7 @@ a change of what comes out; how a part goes from zone to zone without one is the
 
 A family that balances a stage does it like this:
 
-    batch b      zones   --> zone 0 of its first stage    their work of the last batches
+    batch b      zones   --> zone 0 of its first stage    their work: now and then, or because somebody asked
     batch b + 1  zone 0  --> the hot zone                 give this share to that zone
                  the hot zone --> all                     the table of splits, for the next batch
                               --> the other zone          what it takes over, for the next batch
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anabranch.zones.columns import Array
+from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.state import State
 
 _WORK = "work"
@@ -40,6 +41,10 @@ class Patience:
     least: int = 50_000
 
 
+#: Of somebody who asks for it.
+HURRY = Patience(batches=1, hot=1.1, least=1)
+
+
 @dataclass(frozen=True)
 class Division:
     """The hot zone, the zone with the least work, and the share that would make the two equal."""
@@ -47,6 +52,11 @@ class Division:
     hot: int
     other: int
     share: float
+
+
+def asked(packets: Sequence[Packet]) -> bool:
+    """Whether somebody wants the work to be shared anew."""
+    return any(packet.kind is Kind.REBALANCE for packet in packets)
 
 
 def note_work(state: State, patience: Patience, work: int) -> int:

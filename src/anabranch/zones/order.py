@@ -2,8 +2,8 @@
 
 In: ITEMS as route packed them (facts `source`: sorts packets into source order; an optional column `#order`
 sorts rows across packets), DEAD rows that route rejected, and control. Out: numbered items in stream order
-for the zones of the first stage; ACTIVATE, CANCEL and PROGRESS for every zone; dead letters and books for
-delivery. Never: a look at what an item means.
+for the zones of the first stage; ACTIVATE, CANCEL, REBALANCE and PROGRESS for every zone; dead letters and
+books for delivery. Never: a look at what an item means.
 
 Order is by time, then by source order. With lateness L, an item may leave once no older one can still come:
 
@@ -76,6 +76,8 @@ class Order(Stage):
             out += self._sent(items, books, clock, pending)
         clock.ended |= ended
         out += self._controls(pending.due(books.number, clock.last))
+        if any(packet.kind is Kind.REBALANCE for packet in packets):
+            out += [Packet(place, zone, Kind.REBALANCE) for place, zone in self.chain.addresses()]
         out += self._announced(books, clock)
         books.save(state)
         pending.save(state)

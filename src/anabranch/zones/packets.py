@@ -47,6 +47,7 @@ class Kind(IntEnum):
     BOOKS = 8  # facts: rows_in, processed, late, rejected so far
     END = 9  # the stream ends here
     NOTE = 10  # a counter or a warning for people; facts say what
+    REBALANCE = 11  # zones shall share their work anew
 
 
 @dataclass(frozen=True, slots=True)

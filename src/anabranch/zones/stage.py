@@ -35,7 +35,8 @@ class Stage(ABC):
         Packets come in a fixed order: first back packets (from this or a later stage, in the batch before),
         then by the stage that sent them, the sender's zone, and the order in which it sent them.
 
-        From order come, in stream order: ACTIVATE and CANCEL to every zone of every stage, ITEMS to the zones
+        From order come, in stream order: ACTIVATE and CANCEL to every zone of every stage (and REBALANCE, for
+        families that know what to do with it), ITEMS to the zones
         of the first stage as the family's spread says, and last, in every batch that brings control or items,
         one PROGRESS to every zone of every stage; a batch may also bring back packets alone. PROGRESS facts:
         `number` (of the next item), `time` (no item that is still to come is older; None before the first),

@@ -33,7 +33,7 @@ from anabranch.kernels.moving_names import buckets
 from anabranch.kernels.regions import Layout
 from anabranch.model.stream import Stream
 from anabranch.predicates.evaluate import evaluate
-from anabranch.zones.balance import Patience, division
+from anabranch.zones.balance import HURRY, Patience, division
 from anabranch.zones.columns import Array, floats_of, numbers_of, times_of
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
@@ -94,7 +94,8 @@ class Home(Stage):
             return []
         work = {packet.facts["from"]: packet.facts["work"] for packet in told}
         known = len(splits.layout_now(state, self.layout).splits)
-        found = division(work, self.zones, known, self.patience)
+        patience = HURRY if any(packet.facts["asked"] for packet in told) else self.patience
+        found = division(work, self.zones, known, patience)
         if found is None:
             return []
         facts = {"other": found.other, "share": found.share}

@@ -7,7 +7,7 @@
 | focal     | home to region           | tick, who, x, y, gone: where a focal object is                |
 | requests  | home to region           | focal, query, flags: what that means for a query              |
 | fragments | region to assemble       | tick, query, op, who, x, y, distance; x may be a local value  |
-| work      | region to home 0         | none; fact `work`: what it had to do in the last batches      |
+| work      | region to home 0         | none; facts `work` in the last batches, `asked` by somebody   |
 | divide    | home 0 to region         | none; facts `other`, `share`: give that zone so much          |
 | splits    | region to all of both    | zone, axis, cut, other: the table of splits (splits.py)       |
 | arrivals  | region to region         | as moves: objects whose position is another zone's now        |

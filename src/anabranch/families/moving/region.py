@@ -39,7 +39,7 @@ from anabranch.kernels.moving_home import participates
 from anabranch.kernels.regions import Layout
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
-from anabranch.zones.balance import Patience, note_work
+from anabranch.zones.balance import HURRY, Patience, asked, note_work
 from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
@@ -75,7 +75,7 @@ class Region(Stage):
             out += self._fragments(zone, rows)
             for number in finish(state, final, last):
                 server.remove(number)
-            out += self._worked(zone, state, len(moves[0]) + len(rows), final)
+            out += self._worked(zone, state, len(moves[0]) + len(rows), final, asked(packets))
         out += self._divided(zone, state, server, packets)
         stored.save(state, server)
         give_back(state, HELD, server)
@@ -93,13 +93,13 @@ class Region(Stage):
             out += self._fragments(zone, rows)
         return out
 
-    def _worked(self, zone: int, state: State, work: int, final: int) -> list[Packet]:
+    def _worked(self, zone: int, state: State, work: int, final: int, hurry: bool) -> list[Packet]:
         """What this zone had to do, when it is time to tell."""
         if self.zones == 1:
             return []
         splits.note_tick(state, final)
-        due = note_work(state, self.patience, work)
-        return [messages.message(1, 0, messages.WORK, {}, zone, work=due)] if due else []
+        due = note_work(state, HURRY if hurry else self.patience, work)
+        return [messages.message(1, 0, messages.WORK, {}, zone, work=due, asked=hurry)] if due else []
 
     def _divided(
         self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]

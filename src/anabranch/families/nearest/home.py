@@ -26,7 +26,7 @@ from anabranch.families.nearest.owners import owners
 from anabranch.families.nearest.rebalance import heard
 from anabranch.families.nearest.waiting import Waiting
 from anabranch.model.stream import NUMBER, Stream
-from anabranch.zones.balance import Patience, division
+from anabranch.zones.balance import HURRY, Patience, division
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
 from anabranch.zones.state import State
@@ -117,8 +117,10 @@ class Home(Stage):
 
     def _divided(self, where: space.Space, packets: Sequence[Packet]) -> list[Packet]:
         """Tells the zone that has far more to do than the others to give some of it away."""
-        work = {packet.facts["zone"]: packet.facts["work"] for packet in packets if m.said(packet, m.WORK)}
-        found = division(work, self.zones, len(where.splits), self.patience) if work else None
+        told = [packet.facts for packet in packets if m.said(packet, m.WORK)]
+        patience = HURRY if any(facts["asked"] for facts in told) else self.patience
+        work = {facts["zone"]: facts["work"] for facts in told}
+        found = division(work, self.zones, len(where.splits), patience) if work else None
         if found is None:
             return []
         return [m.say(m.DIVIDE, m.RENDEZVOUS, found.hot, other=found.other, share=found.share)]

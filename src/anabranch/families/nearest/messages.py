@@ -9,7 +9,7 @@
 |         |            |            | is known                                                             |
 | space   | rendezvous | home       | `bounds`: the space, once                                            |
 | merger  | rendezvous | home       | which cells the zone is interested in now; see interest.py           |
-| work    | rendezvous | home 0     | `work`: what it had to do in the last batches                        |
+| work    | rendezvous | home 0     | `work` in the last batches; whether somebody `asked` for it          |
 | divide  | home 0     | rendezvous | `other`, `share`: give that zone this share of your queries          |
 | splits  | rendezvous | all        | `splits`: whose queries are from now on; `other`: who got some       |
 | moving  | rendezvous | rendezvous | queries that are the other's from now on; `low` of their buffer      |

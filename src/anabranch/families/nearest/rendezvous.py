@@ -26,7 +26,7 @@ from anabranch.families.nearest.shelf import Shelf
 from anabranch.kernels.skyband import PLUS
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
-from anabranch.zones.balance import Patience, note_work
+from anabranch.zones.balance import HURRY, Patience, asked, note_work
 from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
@@ -84,8 +84,9 @@ class Rendezvous(Stage):
         if mail.progress is not None:
             items = sum(rows.num_rows for rows in mail.items)
             work = items + len(queries.active(state)) + counters.get(m.NOTIFY_OWNER, 0)
-            if due := note_work(state, self.patience, work):
-                out.append(m.say(m.WORK, m.HOME, 0, zone=zone, work=due))
+            hurry = asked(packets)
+            if due := note_work(state, HURRY if hurry else self.patience, work):
+                out.append(m.say(m.WORK, m.HOME, 0, zone=zone, work=due, asked=hurry))
         for packet in packets:
             if m.said(packet, m.DIVIDE):
                 out += rebalance.given(state, where, zone, packet.facts["other"], packet.facts["share"])
