@@ -2,12 +2,14 @@
 `python -m bench.moving_nearest [--adsb FILE] [--scale 0.02]`.
 
 Every tick of every query beside brute force over the last report of every object: on recorded flights, and on
-the paper's workload, scaled down.
+the paper's workload, scaled down. And what it costs that every region names its own k nearest: CPU of all
+zones, more of them beside one.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,8 +68,7 @@ def flights(file: Path, rows: int | None = None) -> pa.RecordBatch:
     return pa.record_batch(columns, names=["t", "o", "x", "y"])
 
 
-def compare(stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int, zones: int = 9) -> Counts:
-    """Runs NEAREST k around each focal object, and compares with brute force at every tick."""
+def run(stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int, zones: int) -> LocalRunner:
     runner = LocalRunner(stream, family("moving"), zones)
     control = [
         Activate(number, f"q{number}", Moving(KNearest(k), str(name)).to_json())
@@ -76,7 +77,23 @@ def compare(stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int, zon
     for first in range(0, items.num_rows, 20_000):
         runner.batch(items.slice(first, 20_000), control if first == 0 else ())
     runner.batch(None, [End()])
-    told = _told(runner, len(focal))
+    return runner
+
+
+def costs(report: Report, name: str, stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int) -> None:
+    seconds = {}
+    for zones in (1, 2, 9):
+        before = time.process_time()
+        run(stream, items, focal, k, zones)
+        seconds[zones] = time.process_time() - before
+        report.figure(f"{name}, {zones} zones: CPU, us a report", 1e6 * seconds[zones] / items.num_rows)
+    for zones in (2, 9):
+        report.figure(f"{name}: CPU of {zones} zones / one", seconds[zones] / seconds[1])
+
+
+def compare(stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int, zones: int = 9) -> Counts:
+    """Runs NEAREST k around each focal object, and compares with brute force at every tick."""
+    told = _told(run(stream, items, focal, k, zones), len(focal))
     names, who = np.unique(items.column("o").to_numpy(zero_copy_only=False), return_inverse=True)
     index = {name: place for place, name in enumerate(names.tolist())}
     times, x, y = (items.column(name).to_numpy() for name in ("t", "x", "y"))
@@ -168,6 +185,7 @@ def main(arguments: Any = None) -> None:
         note(report, "flights, 3 nearest", compare(FLIGHTS, items, focal, 3))
     items, asked = paper(given.scale, 60)
     note(report, "paper, 50 nearest", compare(STREAM, items, asked, 50))
+    costs(report, "paper, 50 nearest", STREAM, items, asked, 50)
     report.show(given.json)
 
 

@@ -27,7 +27,7 @@ FOLLOWER = np.dtype(
         ("start", np.int64),  # the number of the first report it sees
         ("end", np.int64),  # its last tick
         ("shape", np.int64),
-        ("a", np.float64),  # infinite for nearest objects: all regions take part
+        ("a", np.float64),
         ("b", np.float64),
     ],
     align=True,
@@ -46,6 +46,9 @@ REPORT = np.dtype(
     align=True,
 )
 
+
+#: The shape of an entry whose query asks for nearest objects: one zone answers it, by its number.
+ONE_ZONE = 2
 
 _LEAVES, _NONE = np.int64(1), ZERO
 
@@ -84,6 +87,10 @@ def _grown(array: Array) -> Array:
 @kernel
 def _mark(space: Space, layout: Layout, follower: Any, x: float, y: float, marks: Array) -> None:
     """The zones that participate in a query (PSet) when its focal point is there."""
+    if follower.shape == ONE_ZONE:
+        marks[:] = 0
+        marks[follower.query % layout.zones] = 1
+        return
     low_x, high_x, low_y, high_y = extent(space, follower.shape, follower.a, follower.b, x, y)
     mark_zones(layout, low_x, high_x, low_y, high_y, marks)
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from anabranch.families.moving.names import HomeNames
 from anabranch.families.moving.plans import ENDLESS, Plan
-from anabranch.kernels.moving_home import FOLLOWER, Followers
+from anabranch.kernels.moving_arrays import NEAREST
+from anabranch.kernels.moving_home import FOLLOWER, ONE_ZONE, Followers
 
 
 def forwarding_requests(plans: dict[int, Plan], last: dict[int, int], names: HomeNames) -> Followers:
@@ -28,7 +29,15 @@ def forwarding_requests(plans: dict[int, Plan], last: dict[int, int], names: Hom
     for index in sorted(by_object):
         count[index + 1] = len(by_object[index])
         entries += [
-            (p.number, p.start, last.get(p.number, ENDLESS), p.shape, p.a, p.b) for p in by_object[index]
+            (
+                p.number,
+                p.start,
+                last.get(p.number, ENDLESS),
+                ONE_ZONE if p.mode == NEAREST else p.shape,
+                p.a,
+                p.b,
+            )
+            for p in by_object[index]
         ]
     return Followers(np.cumsum(count), np.array(entries, FOLLOWER))
 

@@ -8,7 +8,6 @@ knows its focal point. Never: a change of what a server holds before the batch i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from anabranch.families.moving import messages
 from anabranch.families.moving.arrays import records
 from anabranch.families.moving.server import RegionalServer
-from anabranch.kernels.moving_arrays import EVENT, FOCAL, MOVE, NEAREST
+from anabranch.kernels.moving_arrays import EVENT, FOCAL, MOVE
 from anabranch.kernels.moving_home import crossed, participates, servers_of
 from anabranch.kernels.regions import Layout
 from anabranch.zones.balance import cut
@@ -110,7 +109,6 @@ def _joined(server: RegionalServer, layout: Layout, zone: int, tick: int, packet
         query = server.queries[event["place"]]
         if event["place"] < 0 or query["here"]:
             continue
-        reach = math.inf if query["mode"] == NEAREST else query["a"]
-        where = (reach, query["b"], event["x"], event["y"])
+        where = (query["a"], query["b"], event["x"], event["y"])
         joins[row] = participates(server.space, layout, zone, int(query["shape"]), *where)
     return events[joins]

@@ -3,8 +3,8 @@
 In: reports in stream order, activations and cancellations between them, the progress of time. Out: for each
 final tick, a move for the region that an object is in, a departure for the region it left, and one focal
 update for every region that the range of a query that follows the object touched or touches now, with what it
-means for each of these; names of new objects to whom they may concern; from zone 0, who has to divide its
-objects (splits.py). Never: a look at another object.
+means for each of these; every move for all zones, if there are queries for nearest objects; names of new
+objects; from zone 0, who has to divide its objects (splits.py). Never: a look at another object.
 
 A report waits here until its tick is final, so that regions get whole ticks and only the last report of an
 object in each:
@@ -25,7 +25,7 @@ from anabranch.families.moving.arrays import records
 from anabranch.families.moving.held import give_back, take
 from anabranch.families.moving.names import Strings, encoded, has_integers
 from anabranch.families.moving.objects import HomeObjects
-from anabranch.families.moving.plans import finish, last_ticks, note_control, plans
+from anabranch.families.moving.plans import ask_nearest, finish, last_ticks, note_control, plans
 from anabranch.families.moving.ticks import Ticks, final_tick, progress_of, ticks_of
 from anabranch.kernels.moving_arrays import NEVER, Space
 from anabranch.kernels.moving_home import REPORT, forward, last_of_tick, servers_of
@@ -178,16 +178,17 @@ class Home(Stage):
         layout = splits.layout_now(state, self.layout)
         moves, updates = forward(self.space, layout, reports, held.known, held.dirty, followers)
         out: list[Packet] = []
+        to_all = self.zones > 1 and ask_nearest(state, self.integers)
+        everything = (
+            _moves(report, np.arange(len(reports)), report["gone"] <= report["tick"]) if to_all else {}
+        )
         for server in range(self.zones):
             mine = moves[moves[:, 0] == server] if self.zones > 1 else moves
             if len(mine):
-                columns = {
-                    name: report[name][mine[:, 1]] for name in ("tick", "who", "x", "y", "number", "gone")
-                }
-                columns["leaves"] = mine[:, 2].astype(np.uint8)
-                for word in range(report["truths"].shape[1]):
-                    columns[f"t{word}"] = report["truths"][mine[:, 1], word]
+                columns = _moves(report, mine[:, 1], mine[:, 2])
                 out.append(messages.message(2, server, messages.MOVES, columns, zone))
+            if to_all:
+                out.append(messages.message(2, server, messages.ALL_MOVES, everything, zone))
             mine = updates[updates[:, 0] == server] if self.zones > 1 else updates
             if len(mine):
                 told, focal = np.unique(mine[:, 1], return_inverse=True)
@@ -196,3 +197,12 @@ class Home(Stage):
                 columns = {"focal": focal, "query": mine[:, 2], "flags": mine[:, 3].astype(np.uint8)}
                 out.append(messages.message(2, server, messages.REQUESTS, columns, zone))
         return out
+
+
+def _moves(report: Arrays, rows: Array, leaves: Array) -> dict[str, Array]:
+    """The columns of a moves message."""
+    columns = {name: report[name][rows] for name in ("tick", "who", "x", "y", "number", "gone")}
+    columns["leaves"] = leaves.astype(np.uint8)
+    for word in range(report["truths"].shape[1]):
+        columns[f"t{word}"] = report["truths"][rows, word]
+    return columns

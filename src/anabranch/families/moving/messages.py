@@ -4,6 +4,7 @@
 |-----------|--------------------------|---------------------------------------------------------------|
 | names     | home to region, assemble | who, name: an object that was not known before                |
 | moves     | home to region           | tick, who, x, y, number, gone, leaves, t0, t1, ...            |
+| all moves | home to region           | as moves, of all objects: for queries for nearest objects     |
 | focal     | home to region           | tick, who, x, y, gone: where a focal object is                |
 | requests  | home to region           | focal, query, flags: what that means for a query              |
 | fragments | region to assemble       | tick, query, op, who, x, y, distance; x may be a local value  |
@@ -31,7 +32,7 @@ from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
 
 NAMES, MOVES, FOCAL_UPDATES, FRAGMENTS = "names", "moves", "focal", "fragments"
-REQUESTS = "requests"
+REQUESTS, ALL_MOVES = "requests", "all moves"
 WORK, DIVIDE, SPLITS, ARRIVALS, LOCAL_PLANS = "work", "divide", "splits", "arrivals", "local plans"
 
 #: Flags of a request: the region participates in the query; the focal object is there (and not gone).

@@ -3,7 +3,7 @@ queries.
 
 For plus and minus tuples nothing is kept: an object that goes from one region to another comes as a minus
 and a plus of the same tick, which cancel out. For values it is the latest local value of every region, for
-nearest objects every region's list.
+nearest objects the list of the zone that answers.
 """
 
 from __future__ import annotations
@@ -43,14 +43,13 @@ class Participating:
         self.local.mode[place] = plan.mode
         if plan.mode == NEAREST:
             self.lists.k[place] = plan.k
-            self.lists.first[place] = self._allot(plan.k * self.zones)
+            self.lists.first[place] = self._allot(plan.k)
         return place
 
     def remove(self, number: int) -> None:
         place = self.places.pop(number)
         if self.local.mode[place] == NEAREST:
-            size = int(self.lists.k[place]) * self.zones
-            self._free_lists.setdefault(size, []).append(int(self.lists.first[place]))
+            self._free_lists.setdefault(int(self.lists.k[place]), []).append(int(self.lists.first[place]))
             self.lists.dirty[place // QUERY_BLOCK] = 1
         elif self.local.mode[place] != OBJECTS:
             self.local.dirty[place // QUERY_BLOCK] = 1

@@ -132,6 +132,14 @@ def plans(state: State, integers: bool) -> dict[int, Plan]:
     )
 
 
+def ask_nearest(state: State, integers: bool) -> bool:
+    """Whether some query asks for nearest objects."""
+    keys = state.keys(queries.PREFIX)
+    return state.derived(
+        "ask nearest", keys, lambda: any(p.mode == NEAREST for p in plans(state, integers).values())
+    )
+
+
 def controls(packets: Iterable[Packet]) -> list[Packet]:
     return [packet for packet in packets if packet.kind in (Kind.ACTIVATE, Kind.CANCEL)]
 

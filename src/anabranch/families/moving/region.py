@@ -6,9 +6,9 @@ fragments for the assemblers: plus and minus tuples, local counts and extremes, 
 nearest; and what it has to do, for home 0, which may have it give objects to another zone (splits.py).
 Never: a look at another region's objects, and never a tick that is not final.
 
-A list of the k nearest is local too: every region names its own k nearest, so that the assembler has the
-true k among them whatever moved where within the batch, and never has to ask back. That is why an answer is
-always `complete`.
+Queries for the k nearest are not cut by regions, but dealt to the zones by their number: each zone has a
+second server with all objects, and answers its own ones. So an answer is always `complete`
+(docs/decisions/nearest-objects.md). With one zone the two servers are one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from anabranch.families.moving import handover, messages, splits, stored
 from anabranch.families.moving.handover import moves_of
 from anabranch.families.moving.held import give_back, take
 from anabranch.families.moving.messages import (
+    ALL_MOVES,
     FOCAL_UPDATES,
     FRAGMENTS,
     IS_KNOWN,
@@ -31,10 +32,19 @@ from anabranch.families.moving.messages import (
     SPLITS,
 )
 from anabranch.families.moving.names import has_integers
-from anabranch.families.moving.plans import ENDLESS, Plan, finish, last_ticks, note_control, plan_of, plans
+from anabranch.families.moving.plans import (
+    ENDLESS,
+    Plan,
+    ask_nearest,
+    finish,
+    last_ticks,
+    note_control,
+    plan_of,
+    plans,
+)
 from anabranch.families.moving.server import RegionalServer
 from anabranch.families.moving.ticks import Ticks, final_tick, progress_of, ticks_of
-from anabranch.kernels.moving_arrays import ENDS, EVENT, FOCAL, ROW, STARTS, Space
+from anabranch.kernels.moving_arrays import ENDS, EVENT, FOCAL, NEAREST, ROW, STARTS, Space
 from anabranch.kernels.moving_home import participates
 from anabranch.kernels.regions import Layout
 from anabranch.model.stream import Stream
@@ -57,29 +67,59 @@ class Region(Stage):
         self.integers = has_integers(stream)
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        server = take(state, HELD, lambda: stored.load(state, self.space, plans(state, self.integers)))
+        server, near = take(state, HELD, lambda: self._loaded(state))
         out = self._adopted(zone, state, server, packets)
         for packet in packets:
             if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
-                self._take_control(zone, state, server, packet)
+                self._take_control(zone, state, server, near, packet)
         for packet in messages.of_kind(packets, NAMES):
             server.names.add(*messages.named(packet))
         progress = progress_of(packets)
         ticks = ticks_of(self.stream, progress)
         if ticks is not None:
             final, last = final_tick(ticks, progress), last_ticks(state, ticks)
-            moves = moves_of(messages.of_kind(packets, MOVES), server)
-            updates = _focal_updates(packets, server)
-            events = _events(server, updates, self._starts(state, server, ticks, final, last), last, final)
-            rows = server.run(*moves, events, final)
+            moves = messages.of_kind(packets, MOVES)
+            rows = self._ran(state, server, moves, packets, ticks, final, last)
             out += self._fragments(zone, rows)
+            if near is not None and ask_nearest(state, self.integers):
+                every = messages.of_kind(packets, ALL_MOVES)
+                out += self._fragments(zone, self._ran(state, near, every, packets, ticks, final, last))
             for number in finish(state, final, last):
-                server.remove(number)
-            out += self._worked(zone, state, len(moves[0]) + len(rows), final, asked(packets))
+                for one in (server, near):
+                    if one is not None and number in one.places:
+                        one.remove(number)
+            work = sum(packet.rows.num_rows for packet in moves) + len(rows)
+            out += self._worked(zone, state, work, final, asked(packets))
         out += self._divided(zone, state, server, packets)
         stored.save(state, server)
-        give_back(state, HELD, server)
+        if near is not None and ask_nearest(state, self.integers):
+            stored.save_near(state, near)
+        elif near is not None:  # nobody asks: a query to come sees only reports to come
+            stored.forget_near(state)
+            near = stored.load_near(state, server, {})
+        give_back(state, HELD, (server, near))
         return out
+
+    def _loaded(self, state: State) -> tuple[RegionalServer, RegionalServer | None]:
+        """The server of this zone's region, and that of all objects if they are two."""
+        server = stored.load(state, self.space, plans(state, self.integers))
+        near = stored.load_near(state, server, plans(state, self.integers)) if self.zones > 1 else None
+        return server, near
+
+    def _ran(
+        self,
+        state: State,
+        server: RegionalServer,
+        moves: Sequence[Packet],
+        packets: Sequence[Packet],
+        ticks: Ticks,
+        final: int,
+        last: dict[int, int],
+    ) -> Array:
+        """The rows (ROW) of a server's fragments up to tick `final`."""
+        taken = moves_of(moves, server)
+        updates, starts = _focal_updates(packets, server), self._starts(state, server, ticks, final, last)
+        return server.run(*taken, _events(server, updates, starts, last, final), final)
 
     def _adopted(
         self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
@@ -112,11 +152,16 @@ class Region(Stage):
             out += handover.prepared(server, layout, zone, other, share, tick)
         return out
 
-    def _take_control(self, zone: int, state: State, server: RegionalServer, packet: Packet) -> None:
+    def _take_control(
+        self, zone: int, state: State, server: RegionalServer, near: RegionalServer | None, packet: Packet
+    ) -> None:
         began, ceased = note_control(state, packet)
         for query in began:
-            plan = plan_of(query, self.integers)
-            server.add(plan, server.conditions.begin(query), self._participates(zone, state, plan))
+            plan, condition = plan_of(query, self.integers), server.conditions.begin(query)
+            if near is None or plan.mode != NEAREST:
+                server.add(plan, condition, self._participates(zone, state, plan))
+            elif plan.number % self.zones == zone:
+                near.add(plan, condition, plan.point is not None)
         for end in ceased:
             server.conditions.cease(end)
 
@@ -178,7 +223,11 @@ def _events(
     final: int,
 ) -> Array:
     """What happens to queries up to tick `final`, by tick and kind: ends, starts, focal updates."""
-    ends = [(tick + 1, server.places[number]) for number, tick in last.items() if tick < final]
+    ends = [
+        (tick + 1, server.places[number])
+        for number, tick in last.items()
+        if tick < final and number in server.places
+    ]
     few = np.zeros(len(ends) + len(starts), EVENT)
     few["tick"] = [tick for tick, _ in [*ends, *starts]]
     few["place"] = [place for _, place in [*ends, *starts]]

@@ -7,6 +7,7 @@ again.
 | locals/n     | the changing part of the queries at places in block n, with their lists          |
 | names/n      | names of objects                                                                 |
 | conditions   | which bit is which condition                                                     |
+| near/...     | objects and locals of the server of all objects                                  |
 | queries/n, ceasing | the queries and those that are about to end                                |
 """
 
@@ -22,7 +23,7 @@ from anabranch.kernels.moving_arrays import BLOCK, NEAREST, QUERY_BLOCK, Space
 from anabranch.zones.columns import Array
 from anabranch.zones.state import State
 
-OBJECTS, LOCALS = "objects/", "locals/"
+OBJECTS, LOCALS, NEAR = "objects/", "locals/", "near/"
 
 _OF_OBJECT = ("x", "y", "number", "gone")
 _OF_QUERY = (
@@ -43,7 +44,19 @@ _OF_QUERY = (
 
 def load(state: State, space: Space, plans: dict[int, Plan]) -> RegionalServer:
     server = RegionalServer(space, NameTable.load(state), Conditions.load(state))
-    for key in state.keys(OBJECTS):
+    _fill(state, server, plans, "")
+    return server
+
+
+def load_near(state: State, server: RegionalServer, plans: dict[int, Plan]) -> RegionalServer:
+    """The server of all objects; names and conditions are those of the other one."""
+    near = RegionalServer(server.space, server.names, server.conditions)
+    _fill(state, near, plans, NEAR)
+    return near
+
+
+def _fill(state: State, server: RegionalServer, plans: dict[int, Plan], prefix: str) -> None:
+    for key in state.keys(prefix + OBJECTS):
         chunk = state.get(key)
         assert chunk is not None
         who = chunk["who"]
@@ -52,12 +65,11 @@ def load(state: State, space: Space, plans: dict[int, Plan]) -> RegionalServer:
             server.objects[name][who] = chunk[name]
         server.objects["present"][who] = 1
         server.truths[who, : chunk["truths"].shape[1]] = chunk["truths"]
-    for key in state.keys(LOCALS):
+    for key in state.keys(prefix + LOCALS):
         _load_queries(state, key, server, plans)
     server.find_free_places()
     server.make_grid()
     server.list_by_age()
-    return server
 
 
 def _load_queries(state: State, key: str, server: RegionalServer, plans: dict[int, Plan]) -> None:
@@ -84,12 +96,25 @@ def save(state: State, server: RegionalServer) -> None:
     """Stores what changed since the last call."""
     server.names.save(state)
     server.conditions.save(state)
+    _store(state, server, "")
+
+
+def save_near(state: State, near: RegionalServer) -> None:
+    _store(state, near, NEAR)
+
+
+def forget_near(state: State) -> None:
+    for key in state.keys(NEAR):
+        state.drop(key)
+
+
+def _store(state: State, server: RegionalServer, prefix: str) -> None:
     for block in np.flatnonzero(server.dirty_objects).tolist():
         first = block * BLOCK
         who = first + np.flatnonzero(server.objects["present"][first : first + BLOCK])
         there = server.objects[who]
         chunk = {"who": who, "truths": server.truths[who]} | {name: there[name] for name in _OF_OBJECT}
-        _put(state, f"{OBJECTS}{block:08d}", chunk, len(who))
+        _put(state, f"{prefix}{OBJECTS}{block:08d}", chunk, len(who))
     for block in np.flatnonzero(server.dirty_queries).tolist():
         first = block * QUERY_BLOCK
         place = first + np.flatnonzero(server.queries["number"][first : first + QUERY_BLOCK] >= 0)
@@ -100,7 +125,7 @@ def save(state: State, server: RegionalServer) -> None:
         ]
         chunk = {"place": place, "lists": np.concatenate([*lists, np.zeros(0, np.int64)])}
         chunk |= {name: asked[name] for name in ("number", "a", *_OF_QUERY)}
-        _put(state, f"{LOCALS}{block:08d}", chunk, len(place))
+        _put(state, f"{prefix}{LOCALS}{block:08d}", chunk, len(place))
     server.dirty_objects[:] = 0
     server.dirty_queries[:] = 0
 
