@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Command, anabranch  # noqa: F401
 from tests.e2e.page import COMING, Page, delivered, is_shown
 from tests.e2e.served import Served
-from tests.service.hooks import hooked
+from tests.sending.hooks import hooked
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from anabranch.catalog import pages
 from anabranch.catalog.activation import settled
 from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
@@ -27,10 +28,9 @@ from anabranch.language.wxquery.recognise import is_wxquery
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream, Time
 from anabranch.model.subscription import Moment, Subscription
-from anabranch.service import pages
+from anabranch.sending.webhook import check_public
 from anabranch.service.errors import Refused, unknown
 from anabranch.service.models import DeliveryFacts, StreamFacts, SubscriptionFacts
-from anabranch.service.webhook import check_public
 
 if TYPE_CHECKING:
     from anabranch.spark.measures import Measure

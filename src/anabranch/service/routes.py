@@ -14,6 +14,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from anabranch.catalog.entries import ACTIVE
+from anabranch.catalog.pages import Cursor, Page
 from anabranch.service.desk import Desk, moment_of
 from anabranch.service.errors import Refused
 from anabranch.service.events import events
@@ -29,7 +30,6 @@ from anabranch.service.models import (
     SubscriptionFacts,
     SubscriptionPage,
 )
-from anabranch.service.pages import Cursor, Page
 from anabranch.zones.jsonlines import json_row
 
 ARROW = "application/vnd.apache.arrow.stream"
