@@ -99,7 +99,7 @@ def beside(
         )
         desk.private_receivers = private_receivers
         engine.private_receivers = private_receivers or is_loopback(host)
-        with serving(desk, host, port) as address:
+        with monitor.following(), serving(desk, host, port) as address:
             typer.echo(
                 f"Serving {address} (a dashboard for the browser; openapi.json describes the rest)", err=True
             )

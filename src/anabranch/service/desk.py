@@ -6,7 +6,6 @@ caller may see. Never: Spark; what a subscription starts there follows from the 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -70,7 +69,7 @@ class Caller:
 @dataclass
 class Desk:
     """`plan` computes who shares what, `network` what that loads, `measured` asks Spark; all are given by who
-    starts the service.
+    starts the service, and may be called by several threads.
     """
 
     layout: Layout
@@ -86,7 +85,6 @@ class Desk:
         self.tokens = Tokens(self.layout.catalog)
         self.receivers = Receivers(self.layout.catalog)
         self.deliveries = Deliveries(self.layout, pages.RECENT_BYTES)
-        self.planning = threading.Lock()  # a plan of thousands of queries takes seconds: one at a time
 
     def close(self) -> None:
         self.catalog.close()
