@@ -87,6 +87,15 @@ class Deliveries:
         except FileNotFoundError:
             return None
 
+    def written(self, stream: str, family: str, batch: int) -> float:
+        """When a batch that exists came to be, in seconds since 1970."""
+        return (self.layout.manifests(stream, family) / f"{batch:012d}.json").stat().st_mtime
+
+    def ended(self, stream: str, family: str) -> bool:
+        """Whether the finite stream has been read to its end."""
+        manifest = self.manifest(stream, family, self.latest(stream, family))
+        return manifest is not None and bool(manifest.books.get("ended"))
+
     def manifests(self, stream: str, family: str) -> Iterator[Manifest]:
         for path in sorted(self.layout.manifests(stream, family).glob("*.json")):
             yield Manifest(**json.loads(path.read_bytes()))

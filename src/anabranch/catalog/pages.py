@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -136,8 +137,5 @@ def _dead(deliveries: Deliveries, manifest: Manifest | None) -> Iterator[pa.Tabl
 def _followed(
     deliveries: Deliveries, stream: str, family: str, rows: Callable[[int], pa.Table]
 ) -> tuple[Callable[[], int], Callable[[int], pa.Table], Callable[[], bool]]:
-    def ended() -> bool:
-        manifest = deliveries.manifest(stream, family, deliveries.latest(stream, family))
-        return manifest is not None and bool(manifest.books.get("ended"))
-
-    return (lambda: deliveries.latest(stream, family)), rows, ended
+    latest, ended = partial(deliveries.latest, stream, family), partial(deliveries.ended, stream, family)
+    return latest, rows, ended

@@ -146,7 +146,7 @@ def measured_rate(deliveries: Deliveries, stream: str) -> float | None:
     for family in deliveries.layout.families(stream):
         latest = deliveries.latest(stream, family)
         found = [
-            ((deliveries.layout.manifests(stream, family) / f"{batch:012d}.json").stat().st_mtime, manifest)
+            (deliveries.written(stream, family, batch), manifest)
             for batch in (max(0, latest - BATCHES), latest)
             if (manifest := deliveries.manifest(stream, family, batch)) is not None
         ]

@@ -193,15 +193,10 @@ class Engine:
         before: StreamingQuery | None = None
         for stream in self.streams.values():
             for name in self.catalog.families(stream.name):
-                if (stream.name, name) not in self.queries and not self.ended(stream.name, name):
+                if (stream.name, name) not in self.queries and not self.deliveries.ended(stream.name, name):
                     if before is not None:
                         _wait_for_progress(before)
                     before = self.queries[stream.name, name] = self._start(stream, name)
-
-    def ended(self, stream: str, family: str) -> bool:
-        """Whether the finite stream has been read to its end."""
-        manifest = self.deliveries.manifest(stream, family, self.deliveries.latest(stream, family))
-        return manifest is not None and bool(manifest.books.get("ended"))
 
     def drain(self) -> None:
         """Waits until everything that is there has been processed."""
