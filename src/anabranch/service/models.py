@@ -74,7 +74,7 @@ class SubscriptionFacts(BaseModel):
                     "state": "active",
                     "activate": None,
                     "cancel": None,
-                    "origin": "service",
+                    "origin": "subscribe",
                     "created": "2026-01-31T12:00:00.000Z",
                     "cancelled": None,
                     "owner": "ann",
