@@ -205,7 +205,7 @@ def resident_mb(pid: int) -> float:
 def serve(root: str) -> None:
     """Until nobody holds the other end of its input."""
     limits = Limits(listeners=10_000, requests_a_second=10_000)
-    with serving(Desk(Layout(Path(root)), dict, limits), "127.0.0.1", 0) as address:
+    with serving(Desk(Layout(Path(root)), dict, dict, limits), "127.0.0.1", 0) as address:
         print(address, flush=True)
         sys.stdin.read()
 

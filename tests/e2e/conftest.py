@@ -37,7 +37,6 @@ def address(job: LocalJob, driver: Chrome) -> Iterator[str]:
     """A job that runs, and its service; only where there is a browser to look at it."""
     with job.served() as address:
         yield address
-        driver.get("about:blank")  # nobody listens any more
 
 
 @pytest.fixture
@@ -47,9 +46,10 @@ def page(driver: Chrome, address: str) -> Iterator[Page]:
     page.begin()
     yield page
     page.check_log()
+    driver.get("about:blank")  # nobody listens any more
 
 
 @pytest.fixture
 def http(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, trust_env=False, timeout=20) as client:
+    with httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
         yield client

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import httpx
+import pytest
+
 from tests.e2e.browser import looks
 
 if TYPE_CHECKING:
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 60.0  # kernels that nobody used yet are compiled first
 Found = TypeVar("Found")
+
+#: The tables below a subscription that is watched: its answer as it stands, and rows as they come.
+NOW, COMING = "#watched .results:nth-of-type(2) table", "#watched .results:nth-of-type(3) table"
 
 
 class Page:
@@ -74,3 +80,28 @@ class Page:
         """Refusals are answers; anything else that the browser complains of is a fault."""
         log = [one["message"] for one in self.driver.get_log("browser") if one["level"] == "SEVERE"]
         assert [line for line in log if "/api/" not in line or "status of 5" in line] == []
+
+
+def delivered(http: httpx.Client, name: str) -> list[dict[str, Any]]:
+    """All that a subscription was answered so far."""
+    rows, page = [], {"next": "0:0", "more": True}
+    while page["more"]:
+        page = http.get(f"/api/results/{name}", params={"after": page["next"], "limit": 10_000}).json()
+        rows += page["rows"]
+    return rows
+
+
+def is_shown(shown: dict[str, str], row: dict[str, Any]) -> bool:
+    """Whether a row of a table is this result: numbers are written with seven digits, and an answer that
+    stands says no `op`.
+    """
+    assert row.keys() - shown.keys() <= {"op"}
+    return row.get("op") != "-" and all(_equal(text, row[key]) for key, text in shown.items())
+
+
+def _equal(text: str, value: Any) -> bool:
+    if isinstance(value, bool) or value is None:
+        return text == ("" if value is None else str(value).lower())
+    if isinstance(value, int | float):
+        return float(text) == pytest.approx(value, rel=1e-6)
+    return text == str(value)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import httpx
 import pytest
 
-from tests.e2e.page import Page
+from tests.e2e.page import COMING, NOW, Page, delivered, is_shown
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-NOW, COMING = "#watched .results:nth-of-type(2) table", "#watched .results:nth-of-type(3) table"
 Rows = list[dict[str, str]]
 
 
@@ -82,22 +80,8 @@ def test_an_answer_appears(page: Page, http: httpx.Client, name: str) -> None:
         return rows if rows and holds(rows) else []
 
     shown = page.wait(answered, f"an answer of {kind}")
-    delivered = http.get(f"/api/results/{name}", params={"limit": 10_000}).json()["rows"]
+    rows = delivered(http, name)
     if kind == "clusters":
-        assert {row["cluster"] for row in delivered} >= {int(row["cluster"]) for row in shown}
+        assert {row["cluster"] for row in rows} >= {int(row["cluster"]) for row in shown}
     else:
-        assert all(any(_same(row, one) for one in delivered) for row in shown)
-
-
-def _same(shown: dict[str, str], row: dict[str, Any]) -> bool:
-    """As it is written: numbers with seven digits; an answer that stands says no `op`."""
-    assert row.keys() - shown.keys() <= {"op"}
-    return row.get("op") != "-" and all(_equal(text, row[key]) for key, text in shown.items())
-
-
-def _equal(text: str, value: Any) -> bool:
-    if isinstance(value, bool) or value is None:
-        return text == ("" if value is None else str(value).lower())
-    if isinstance(value, int | float):
-        return float(text) == pytest.approx(value, rel=1e-6)
-    return text == str(value)
+        assert all(any(is_shown(row, one) for one in rows) for row in shown)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.e2e.browser import looks
-from tests.e2e.page import Page
+from tests.e2e.page import COMING, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -130,7 +130,7 @@ def test_without_a_mouse(page: Page, http: httpx.Client) -> None:
     tab_to("#register")
     press(Keys.ENTER)
     page.wait(lambda: "by keys" in page.text("#watch-title"), "the watch")
-    page.wait(lambda: page.rows("#watched .results:nth-of-type(3) table"), "results")
+    page.wait(lambda: page.rows(COMING), "results")
 
 
 def test_the_plan_and_the_network(page: Page) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from anabranch.catalog.tokens import Role, Tokens
 from tests.e2e.engine import LocalJob
-from tests.e2e.page import Page
+from tests.e2e.page import COMING, Page
 from tests.e2e.streams import generated
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ def job(tmp_path: Path) -> LocalJob:
 def address(job: LocalJob, driver: Chrome) -> Iterator[str]:
     with job.served() as address:
         yield address
-        driver.get("about:blank")
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def test_a_token_is_asked_for_once(page: Page, token: str) -> None:
     page.write("#query", "SELECT ra, en FROM photons")
     page.write("#name", "of ann")
     page.one("#register").click()
-    page.wait(lambda: page.rows("#watched .results:nth-of-type(3) table"), "results, live, with a header")
+    page.wait(lambda: page.rows(COMING), "results, live, with a header")
     assert [row["Name"] for row in page.rows("#list")] == ["of ann"]
     assert token not in page.driver.current_url
     asked = page.script("return performance.getEntriesByType('resource').map((one) => one.name)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.layout import Layout
 from anabranch.catalog.sync import bound
+from anabranch.cli.explain import plan_of
 from anabranch.cli.monitor import Monitor, measured_rate
 from anabranch.model.subscription import Subscription
 from anabranch.sharing.scenario import read_scenario
@@ -86,6 +88,35 @@ def test_load_and_traffic_follow_the_rate(monitor: Monitor, layout: Layout) -> N
     assert twice["traffic"] == pytest.approx(2 * link["traffic"])
     assert sites["source"]["load"] == pytest.approx(2 * load)
     assert measured_rate(Deliveries(layout), "nothing") is None
+
+
+def test_it_follows_before_anybody_looks(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+
+    def planned(root: Path) -> dict[str, Any]:
+        made.append(plan_of(root))
+        return made[-1]
+
+    def wait_for(count: int) -> None:
+        until = time.monotonic() + 20
+        while len(made) < count:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+    monkeypatch.setattr("anabranch.cli.monitor.plan_of", planned)
+    monkeypatch.setattr("anabranch.cli.monitor.LOOK_S", 0.01)
+    monkeypatch.setattr("anabranch.cli.monitor.RESTS", 0.0)
+    monitor = Monitor(layout)
+    with monitor.following():
+        wait_for(1)
+        assert monitor.plan() is made[0]
+        with Catalog.existing(layout.catalog) as catalog:
+            catalog.subscribe_many([bound(Subscription("new", "SELECT dec FROM photons"), catalog.streams())])
+        wait_for(2)
+        assert monitor.plan() is made[1]
+        assert "new" in {one["name"] for one in made[1]["subscriptions"]}
+        (site,) = monitor.network()["sites"]
+        assert site["readers"] == 3
 
 
 def test_a_stream_that_has_no_site_is_named(layout: Layout, tmp_path: Path) -> None:

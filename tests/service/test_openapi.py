@@ -4,10 +4,15 @@ says that the service failed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from pydantic import BaseModel
 from schemathesis.specs.openapi.checks import positive_data_acceptance  # not every text is a query
+
+from anabranch.service import models, routes, views
 
 #: A small number: the suite must stay quick. More find more.
 EXAMPLES = 6
@@ -42,3 +47,41 @@ def test_every_refusal_is_described(http: httpx.Client) -> None:
             assert statuses or path == "/health"
             for status in statuses:
                 assert described["responses"][status]["content"]["application/json"]["schema"] == envelope
+
+
+def test_every_answer_has_an_example(http: httpx.Client) -> None:
+    document = http.get("/openapi.json").json()
+
+    def exemplified(node: Any) -> bool:
+        """Here, or in what it refers to."""
+        if isinstance(node, list):
+            return any(map(exemplified, node))
+        if not isinstance(node, dict):
+            return False
+        name = node.get("$ref", "").rpartition("/")[2]
+        known = "example" in node or "examples" in node
+        return known or any(map(exemplified, [document["components"]["schemas"].get(name), *node.values()]))
+
+    for path, methods in document["paths"].items():
+        for method, described in methods.items():
+            done = [said for status, said in described["responses"].items() if status in ("200", "201")]
+            assert done, (method, path)
+            assert all(map(exemplified, [*done, described.get("requestBody", done)])), (method, path)
+
+
+def test_examples_are_of_the_form_that_is_answered(http: httpx.Client) -> None:
+    shown = [(one, one.model_json_schema().get("examples", [])) for one in _models()]
+    for model, examples in shown:
+        for example in examples:
+            model.model_validate(example)
+    assert sum(bool(examples) for _, examples in shown) >= 14
+    real, example = http.get("/api/plan").json(), routes.PLAN
+    assert real.keys() == example.keys()
+    assert real["groups"][0].keys() == example["groups"][0].keys()
+
+
+def _models() -> list[type[BaseModel]]:
+    found = [value for module in (models, views) for value in vars(module).values()]
+    return [
+        one for one in found if isinstance(one, type) and issubclass(one, BaseModel) and one is not BaseModel
+    ]

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.layout import Layout
+from anabranch.catalog.pages import Cursor, Shelf
 from anabranch.service.events import events
-from anabranch.service.pages import Cursor, Shelf
 from anabranch.service.routes import ARROW, MORE, NEXT
 from tests.cli.sinks import deliver
 

@@ -12,6 +12,7 @@ from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.layout import Layout
 from anabranch.cli.explain import plan_of
 from anabranch.model.control import Activate, Cancel
+from anabranch.service.desk import Desk
 from tests.cli.conftest import Command, anabranch  # noqa: F401
 from tests.cli.sinks import VELA, make_sink
 
@@ -160,3 +161,30 @@ def test_the_document_names_every_path_and_metric(http: httpx.Client) -> None:
     assert set(re.findall(r"`((?:GET|POST|DELETE) /\S+)`", text)) == known
     metrics = set(re.findall(r"^# TYPE (\S+)", http.get("/metrics").text, re.M))
     assert set(re.findall(r"`(anabranch_\w+)`", text)) == metrics
+
+
+def test_a_receiver(http: httpx.Client) -> None:
+    asked = {"name": "q", "query": "SELECT ra FROM photons", "deliver": "http://127.0.0.1:9/hook"}
+    made = http.post("/api/subscriptions", json=asked)
+    assert made.status_code == 201
+    delivery = made.json()["delivery"]
+    assert (delivery["receiver"], delivery["place"], delivery["behind"]) == (asked["deliver"], "2:0", 0)
+    listed = {each["name"]: each for each in http.get("/api/subscriptions").json()["subscriptions"]}
+    assert (listed["q"]["delivery"], listed["vela"]["delivery"]) == (delivery, None)
+    refused = http.post("/api/subscriptions", json=asked | {"name": "r", "deliver": "gopher://x"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "request")
+
+
+def test_receivers_of_a_service_that_others_reach(
+    http: httpx.Client, desk: Desk, tokens: dict[str, dict[str, str]]
+) -> None:
+    desk.local = False
+    asked = {"name": "q", "query": "SELECT ra FROM photons"}
+    for address, said in (
+        ("http://127.0.0.1:9/hook", "127.0.0.1 is not an address of the public internet"),
+        ("kafka:a@b:1", "sends nothing to Kafka"),
+    ):
+        refused = http.post("/api/subscriptions", json=asked | {"deliver": address}, headers=tokens["ann"])
+        assert (refused.status_code, said in refused.json()["error"]["message"]) == (400, True)
+    fine = asked | {"deliver": "https://example.org/hook"}
+    assert http.post("/api/subscriptions", json=fine, headers=tokens["ann"]).status_code == 201

@@ -14,6 +14,7 @@ import pytest
 from anabranch import Engine
 from anabranch.model.errors import JobError, QueryError
 from anabranch.model.job import Engine as Settings
+from tests.sending.hooks import hooked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,21 +30,28 @@ def wait_until(condition, patience_s: float = 60) -> None:
 
 
 def test_subscriptions_come_and_go_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """One of them has a receiver, which fails at first: it gets every row, in order, with a key."""
     batches: list[int] = []
-    with Engine(
-        spark, tmp_path / "out", after=lambda stream, family, manifest: batches.append(manifest.batch)
-    ) as engine:
+    with (
+        hooked(lambda n: 500 if n == 0 else 200) as hook,
+        Engine(
+            spark, tmp_path / "out", after=lambda stream, family, manifest: batches.append(manifest.batch)
+        ) as engine,
+    ):
         engine.stream("photons", "generator", name="photons", rate=5000, time="det_time")
         hot = engine.subscribe("hot", "SELECT det_time, en FROM photons WHERE en > 5")
         engine.start()
         wait_until(lambda: len(batches) >= 2)
         before = len(batches)
-        bright = engine.subscribe("bright", "SELECT en FROM photons WHERE en > 1")
+        bright = engine.subscribe("bright", "SELECT en FROM photons WHERE en > 1", deliver=hook.url)
         wait_until(lambda: len(bright.results()) > 0)
         assert len(batches) <= before + 3  # the one that ran, and two more
         hot.cancel()
         wait_until(lambda: len(batches) >= before + 5)
-        engine.stop()
+        engine.stop(patience_s=30)
+        assert hook.arrived() == bright.results().to_dict("records") != []
+        (first, _, _), (second, _, _), *_ = hook.tries
+        assert first == second
         found = hot.results()
         assert isinstance(found, pd.DataFrame)
         assert (found.en > 5).all()

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anabranch.model.job import Sink
-from anabranch.service.sender import sending
 from anabranch.spark.engine import Engine
 from anabranch.spark.producer import Producers
 from tests.cli.sinks import make_sink
-from tests.service.asked import ask, batch, notes
+from tests.sending.asked import ask, batch, notes, sending
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

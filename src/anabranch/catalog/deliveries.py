@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,26 +87,32 @@ class Deliveries:
         except FileNotFoundError:
             return None
 
+    def written(self, stream: str, family: str, batch: int) -> float:
+        """When a batch that exists came to be, in seconds since 1970."""
+        return (self.layout.manifests(stream, family) / f"{batch:012d}.json").stat().st_mtime
+
+    def ended(self, stream: str, family: str) -> bool:
+        """Whether the finite stream has been read to its end."""
+        manifest = self.manifest(stream, family, self.latest(stream, family))
+        return manifest is not None and bool(manifest.books.get("ended"))
+
     def manifests(self, stream: str, family: str) -> Iterator[Manifest]:
         for path in sorted(self.layout.manifests(stream, family).glob("*.json")):
             yield Manifest(**json.loads(path.read_bytes()))
 
     def answers(self, entry: Entry, stream: Stream) -> tuple[pa.Schema, Iterator[pa.Table]]:
         """What a subscription sees, and its results in order, a table a batch."""
+        schema, read = self.reader(entry, stream)
+        found = map(read, self.manifests(entry.stream, entry.family))
+        return schema, (rows for rows in found if rows.num_rows)
+
+    def reader(self, entry: Entry, stream: Stream) -> tuple[pa.Schema, Callable[[Manifest], pa.Table]]:
+        """What a subscription sees, and what reads its results in one batch."""
         family = family_of(entry.family)
         name, shown = family.shown(stream, entry.spec)
         table = family.table(name)
         schema = rows_of([], table, entry.label, shown).schema
-        return schema, self.results(entry.stream, entry.family, table, entry.label, shown)
-
-    def results(
-        self, stream: str, family: str, table: Table, name: str, shown: Sequence[Shown]
-    ) -> Iterator[pa.Table]:
-        """A subscription's results in order, a table a batch."""
-        for manifest in self.manifests(stream, family):
-            rows = self.rows(manifest, table, name, shown)
-            if rows.num_rows:
-                yield rows
+        return schema, lambda manifest: self.rows(manifest, table, entry.label, shown)
 
     def rows(self, manifest: Manifest, table: Table, name: str, shown: Sequence[Shown]) -> pa.Table:
         """A subscription's results in one batch, in order; the same whenever it is asked for."""

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from anabranch.cli.sharing import Group
-from anabranch.families.filters.spec import Aggregate, Select
+from anabranch.cli.sharing import Group, wanted
 from anabranch.model.stream import Stream
 from anabranch.sharing.conditions import columns_of, residual
 from anabranch.sharing.cost import CostModel
-from anabranch.sharing.properties import Properties, properties_of, source_properties
+from anabranch.sharing.properties import Properties, source_properties
 from anabranch.sharing.shareability import needs
 from anabranch.sharing.statistics import Statistics
 
@@ -63,14 +62,14 @@ def costs_of(
         spent = model.work(passed, above) * 1e6
         paid.append(spent / users[place] + (0.0 if group.parent is None else paid[group.parent]))
         distinct: dict[Properties, list[str]] = {}
-        for name, wanted in asked[place].items():
-            distinct.setdefault(wanted, []).append(name)
+        for name, one in asked[place].items():
+            distinct.setdefault(one, []).append(name)
         work = _work(distinct, passed, model)
-        for wanted, names in distinct.items():
-            spent += work[wanted] * 1e6
-            alone = model.work(passed, source) + _work([wanted], passed, model)[wanted]
+        for one, names in distinct.items():
+            spent += work[one] * 1e6
+            alone = model.work(passed, source) + _work([one], passed, model)[one]
             out.alone |= dict.fromkeys(names, alone * 1e6)
-            out.shared |= dict.fromkeys(names, paid[place] + work[wanted] * 1e6 / len(names))
+            out.shared |= dict.fromkeys(names, paid[place] + work[one] * 1e6 / len(names))
         size = model.size(replace(passed, columns=columns[place]))
         out.groups.append(GroupCost(rows, rows * size, spent))
     return out
@@ -80,8 +79,7 @@ def _asked(group: Group, stream: Stream) -> dict[str, Properties]:
     """The properties of each subscription of a group of filters."""
     if group.family != "filters":
         return {}
-    kinds: dict[str, type[Select | Aggregate]] = {"select": Select, "aggregate": Aggregate}
-    return {one.name: properties_of(kinds[one.kind].from_json(one.spec), stream) for one in group.members}
+    return {one.name: wanted(one.kind, one.spec, stream) for one in group.members}
 
 
 def _work(distinct: Collection[Properties], passed: Properties, model: CostModel) -> dict[Properties, float]:
@@ -114,7 +112,7 @@ def _columns(
     groups: Sequence[Group], asked: Sequence[dict[str, Properties]], streams: Mapping[str, Stream]
 ) -> list[frozenset[str]]:
     """What is read of the items of each group, at it and below, without what operators make."""
-    columns = [frozenset(column for one in wanted.values() for column in _read(one)) for wanted in asked]
+    columns = [frozenset(column for one in those.values() for column in _read(one)) for those in asked]
     for place in reversed(range(len(groups))):
         parent = groups[place].parent
         if parent is not None:

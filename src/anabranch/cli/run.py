@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from anabranch.spark.engine import Engine
-
-#: How long receivers get for what is left when a job stops; with --once everything may be left.
-STOP_S, ONCE_S = 2.0, 30.0
 
 
 def run(
@@ -47,19 +39,4 @@ def run(
 
     from anabranch.spark.run import run_job  # Spark takes seconds to start: only now
 
-    def beside(engine: Engine) -> AbstractContextManager[None]:
-        return sent(engine, patience_s=ONCE_S if once else STOP_S)
-
-    run_job(loaded, once=once, seconds=seconds, quiet=quiet, beside=beside)
-
-
-@contextmanager
-def sent(engine: Engine, private: bool = True, patience_s: float = STOP_S) -> Iterator[None]:
-    """Sends results to receivers while a job runs."""
-    from anabranch.service.sender import sending
-    from anabranch.spark.producer import Producers
-
-    producers = Producers(engine.spark)
-    with sending(engine.layout, private, producers.send, patience_s):
-        yield
-    producers.close()
+    run_job(loaded, once=once, seconds=seconds, quiet=quiet)

@@ -86,7 +86,6 @@ def beside(
 ) -> Beside:
     """The service of a job, for as long as it runs; its page is opened in a browser if asked."""
     from anabranch.cli.monitor import Monitor
-    from anabranch.cli.run import sent
     from anabranch.service.desk import Desk, Limits
     from anabranch.service.gate import is_loopback
     from anabranch.service.server import serving
@@ -99,7 +98,8 @@ def beside(
             engine.layout, monitor.plan, monitor.network, limits or Limits(), lambda: measures(engine)
         )
         desk.private_receivers = private_receivers
-        with sent(engine, private_receivers or is_loopback(host)), serving(desk, host, port) as address:
+        engine.private_receivers = private_receivers or is_loopback(host)
+        with monitor.following(), serving(desk, host, port) as address:
             typer.echo(
                 f"Serving {address} (a dashboard for the browser; openapi.json describes the rest)", err=True
             )

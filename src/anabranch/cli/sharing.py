@@ -10,20 +10,28 @@ decide that.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from anabranch.catalog.entries import NewSubscription
 from anabranch.families.filters.forest import Forest
 from anabranch.families.filters.made import made_of, widened
+from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.model.stream import Stream
 from anabranch.predicates.conjunction import Normal
 from anabranch.predicates.normal import normal_form
 from anabranch.predicates.terms import from_json
 from anabranch.predicates.text import normal_text
+from anabranch.sharing.properties import Properties, properties_of
 
 EVERY_ITEM = "every item"
+#: Properties that are kept: a plan is made again when one of thousands of subscriptions comes or goes.
+MOST_KEPT = 1 << 15
+KINDS: dict[str, type[Select | Aggregate]] = {"select": Select, "aggregate": Aggregate}
 
 
 @dataclass
@@ -61,6 +69,16 @@ def groups_of(asked: Iterable[NewSubscription], streams: Mapping[str, Stream]) -
     return out
 
 
+def wanted(kind: str, spec: dict[str, Any], stream: Stream) -> Properties:
+    """What a selection or an aggregate asks for. The spec is looked up as text, in which 1 and 1.0 differ."""
+    return _wanted(kind, json.dumps(spec), stream)
+
+
+@lru_cache(MOST_KEPT)
+def _wanted(kind: str, spec: str, stream: Stream) -> Properties:
+    return properties_of(KINDS[kind].from_json(json.loads(spec)), stream)
+
+
 def _condition(one: NewSubscription, stream: Stream) -> Normal:
     return normal_form(from_json(one.spec["condition"]), stream)
 
@@ -72,9 +90,8 @@ def _text(normal: Normal) -> str:
 
 def _filters(members: Sequence[NewSubscription], stream: Stream) -> list[Group]:
     """A group a node of the forest that the family itself would build, depth first."""
-    stream = widened(stream, (made for one in members for made in made_of(one.spec)))
-    normals = [_condition(one, stream) for one in members]
-    forest = Forest.build(normals, stream)
+    normals = [wanted(one.kind, one.spec, stream).selection for one in members]
+    forest = Forest.build(normals, widened(stream, (made for one in members for made in made_of(one.spec))))
     places = {node: place for place, node in enumerate(forest.nodes)}
     groups = [
         Group(stream.name, "filters", _text(forest.normal(node)), forest.normal(node)) for node in places

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.catalog.entries import Entry
-from anabranch.service.pages import Cursor, Shelf
+from anabranch.catalog.pages import Cursor, Shelf
 
 #: Rows of an answer that has no end: selections, aggregates, changes.
 LAST_ROWS = 100

@@ -6,13 +6,13 @@ caller may see. Never: Spark; what a subscription starts there follows from the 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from anabranch.catalog import pages
 from anabranch.catalog.activation import settled
 from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
@@ -27,10 +27,9 @@ from anabranch.language.wxquery.recognise import is_wxquery
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream, Time
 from anabranch.model.subscription import Moment, Subscription
-from anabranch.service import pages
+from anabranch.sending.webhook import check_public
 from anabranch.service.errors import Refused, unknown
 from anabranch.service.models import DeliveryFacts, StreamFacts, SubscriptionFacts
-from anabranch.service.webhook import check_public
 
 if TYPE_CHECKING:
     from anabranch.spark.measures import Measure
@@ -70,7 +69,7 @@ class Caller:
 @dataclass
 class Desk:
     """`plan` computes who shares what, `network` what that loads, `measured` asks Spark; all are given by who
-    starts the service.
+    starts the service, and may be called by several threads.
     """
 
     layout: Layout
@@ -86,7 +85,6 @@ class Desk:
         self.tokens = Tokens(self.layout.catalog)
         self.receivers = Receivers(self.layout.catalog)
         self.deliveries = Deliveries(self.layout, pages.RECENT_BYTES)
-        self.planning = threading.Lock()  # a plan of thousands of queries takes seconds: one at a time
 
     def close(self) -> None:
         self.catalog.close()

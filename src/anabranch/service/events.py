@@ -15,7 +15,7 @@ import anyio
 from anyio import to_thread
 from anyio.lowlevel import RunVar
 
-from anabranch.service.pages import Cursor, Page, Shelf
+from anabranch.catalog.pages import Cursor, Page, Shelf
 from anabranch.zones.jsonlines import json_row
 
 #: Rows that are read at once; what one listener holds in memory.

@@ -54,11 +54,10 @@ class History:
         deliveries = self.desk.deliveries
         latest = deliveries.latest(stream, family)
         first = max(points[-1].batch + 1 if points else 0, latest + 1 - BATCHES)
-        folder = self.desk.layout.manifests(stream, family)
         for batch in range(first, latest + 1):
             manifest = deliveries.manifest(stream, family, batch)
             if manifest is not None:
-                written = (folder / f"{batch:012d}.json").stat().st_mtime
+                written = deliveries.written(stream, family, batch)
                 items, rows = manifest.books.get("processed", 0), sum(manifest.rows.values())
                 points.append(Point(batch=batch, at=written, items=items, results=rows, seconds=None))
         return points, deliveries.manifest(stream, family, latest)

@@ -71,8 +71,9 @@ class Metrics:
                     yield {"stream": name, "family": family}, stream, manifest
 
     def _age(self, at: dict[str, str], manifest: Manifest) -> float:
-        folder = self.desk.layout.manifests(at["stream"], at["family"])
-        return max(0.0, time.time() - (folder / f"{manifest.batch:012d}.json").stat().st_mtime)
+        return max(
+            0.0, time.time() - self.desk.deliveries.written(at["stream"], at["family"], manifest.batch)
+        )
 
     def _measured(self) -> Iterator[str]:
         found = [({"stream": m.stream, "family": m.family}, m) for m in self.desk.measured()]

@@ -61,6 +61,32 @@ class DeliveryFacts(BaseModel):
 class SubscriptionFacts(BaseModel):
     """A subscription. `label` is what its results are delivered under."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "number": 1,
+                    "name": "hot",
+                    "label": "hot",
+                    "stream": "photons",
+                    "family": "filters",
+                    "kind": "select",
+                    "state": "active",
+                    "activate": None,
+                    "cancel": None,
+                    "origin": "subscribe",
+                    "created": "2026-01-31T12:00:00.000Z",
+                    "cancelled": None,
+                    "owner": "ann",
+                    "query": "SELECT en FROM photons WHERE en > 20",
+                    "results": None,
+                    "delivery": None,
+                    "parts": [],
+                }
+            ]
+        }
+    )
+
     number: int
     name: str
     label: str
@@ -100,6 +126,19 @@ class ColumnFacts(BaseModel):
 class StreamFacts(BaseModel):
     """A stream, what it declares in stored units, and its books."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "photons",
+                    "columns": [{"name": "det_time", "type": "float"}, {"name": "en", "type": "float"}],
+                    "settings": {"time": "det_time", "lateness": 0},
+                    "books": {"rows_in": 20000, "processed": 19990, "late": 8, "rejected": 2},
+                }
+            ]
+        }
+    )
+
     name: str
     columns: list[ColumnFacts]
     settings: dict[str, Any]
@@ -130,6 +169,10 @@ class ResultPage(BaseModel):
 
 
 class DeadLetter(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"reason": "late", "content": '{"det_time": 12.5, "en": 1.3}'}]}
+    )
+
     reason: str
     content: str
 
@@ -177,5 +220,9 @@ class ErrorEnvelope(BaseModel):
 
 
 class Health(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"status": "ok", "batches": {"photons.filters": 12}}]}
+    )
+
     status: str
     batches: Annotated[dict[str, int], Field(description="The last batch of every stream.family.")]

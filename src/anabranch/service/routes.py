@@ -14,6 +14,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from anabranch.catalog.entries import ACTIVE
+from anabranch.catalog.pages import Cursor, Page
 from anabranch.service.desk import Desk, moment_of
 from anabranch.service.errors import Refused
 from anabranch.service.events import events
@@ -29,7 +30,6 @@ from anabranch.service.models import (
     SubscriptionFacts,
     SubscriptionPage,
 )
-from anabranch.service.pages import Cursor, Page
 from anabranch.zones.jsonlines import json_row
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -223,20 +223,40 @@ def _answered(page: Page, accept: str | None) -> Response | dict[str, Any]:
 
 # --- plan, metrics, health ---
 
+PLAN = {
+    "summary": ["photons, filters: 1 subscription, 1 condition: 1 looked at for every item"],
+    "groups": [
+        {
+            "group": 0,
+            "stream": "photons",
+            "family": "filters",
+            "shared": "en > 20.0",
+            "parent": None,
+            "rows": 333.3,
+            "bytes": 2666.7,
+            "cpu_us": 10333.3,
+            "subscriptions": [{"name": "hot", "kind": "select"}],
+        }
+    ],
+    "subscriptions": [{"name": "hot", "cpu_alone_us": 10333.3, "cpu_shared_us": 10333.3}],
+}
+METRICS = 'anabranch_items_total{stream="photons",family="filters"} 20000\n'
 
-@api.get("/plan", tags=["plan"])
+
+@api.get("/plan", tags=["plan"], responses={200: {"content": {"application/json": {"example": PLAN}}}})
 def plan(request: Request, caller: SeesAll) -> dict[str, Any]:
     """Who shares what with whom, and what it costs alone and shared for 1,000 items."""
-    desk = desk_of(request)
-    with desk.planning:
-        return desk.plan()
+    return desk_of(request).plan()
 
 
 @about.get(
     "/metrics",
     tags=["about"],
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}, **{s: REFUSALS[s] for s in (401, 403, 429)}},
+    responses={
+        200: {"content": {"text/plain": {"example": METRICS}}},
+        **{status: REFUSALS[status] for status in (401, 403, 429)},
+    },
 )
 def metrics(request: Request, caller: SeesAll) -> Response:
     """For Prometheus."""

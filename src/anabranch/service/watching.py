@@ -6,7 +6,7 @@ In: requests of callers that the gate let through. Out: what the caller may see.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 
@@ -95,7 +95,4 @@ def positions(
 @api.get("/network", tags=["plan"])
 def network(request: Request, caller: SeesAll) -> NetworkFacts:
     """The network that selections and aggregates are planned on: load of sites, traffic of links."""
-    desk = desk_of(request)
-    with desk.planning:
-        made: dict[str, Any] = desk.network()
-    return NetworkFacts(**made)
+    return NetworkFacts(**desk_of(request).network())

@@ -7,8 +7,9 @@
     ...
     vela.results()          # a pandas DataFrame; vela.results(spark=True) a Spark one
 
-In: declarations and queries. Out: running Spark queries, one a (stream, family), and what they deliver.
-Subscriptions come and go while it runs, from here or, through the catalog, from other processes.
+In: declarations and queries. Out: running Spark queries, one a (stream, family), and what they deliver; what
+is to go to a receiver, too, is sent while it runs. Subscriptions come and go while it runs, from here or,
+through the catalog, from other processes.
 """
 
 from __future__ import annotations
@@ -44,16 +45,20 @@ from anabranch.model.job import Sink, Source, StreamDeclaration
 from anabranch.model.operators import Operator
 from anabranch.model.stream import Stream, Time
 from anabranch.model.subscription import Subscription
+from anabranch.sending.sender import Sender
 from anabranch.spark import query as query_module
 from anabranch.spark import sources
 from anabranch.spark.deliver import Destination
 from anabranch.spark.failures import told
+from anabranch.spark.producer import Producers
 from anabranch.spark.session import few_partitions, prepare_session
 
 #: What Spark says when a Python process did not answer within ten seconds; how often a query may meet that.
 TOO_SLOW, SLOW_STARTS = "Python worker failed to connect back", 3
 #: How long a query may take for its first batch before the next is started.
 PATIENCE_S = 30.0
+#: How long receivers get for what is left when an engine stops; of streams that end everything may be left.
+STOP_S, END_S = 2.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,9 @@ class Engine:
         self._sources: dict[str, tuple[StreamDeclaration, T.StructType]] = {}
         self.queries: dict[tuple[str, str], StreamingQuery] = {}
         self._slow_starts: Counter[tuple[str, str]] = Counter()
+        self.private_receivers = True  # callers of a service may send results to Kafka and anywhere
+        self._producers = Producers(self.spark)
+        self._sender: Sender | None = None
 
     # what a job says
 
@@ -149,9 +157,13 @@ class Engine:
         self._sources[stream.name] = (declaration, schema)
         return stream
 
-    def subscribe(self, name: str, query: str, activate: Time | None = None) -> Handle:
-        """Registers a query; if the engine runs, it takes effect within two batches."""
-        (handle,) = self._subscribed([Subscription(name, query, activate)])
+    def subscribe(
+        self, name: str, query: str, activate: Time | None = None, deliver: str | None = None
+    ) -> Handle:
+        """Registers a query; if the engine runs, it takes effect within two batches. `deliver` is a receiver
+        that results are sent to, besides being kept: `https://...` or `kafka:topic@broker:9092`.
+        """
+        (handle,) = self._subscribed([Subscription(name, query, activate, deliver=deliver)])
         return handle
 
     def subscribe_many(self, queries: Mapping[str, str]) -> list[Handle]:
@@ -172,20 +184,19 @@ class Engine:
 
     def start(self) -> None:
         """Starts a Spark query for every (stream, family) that has subscriptions and none yet, one after the
-        other: Spark starts a Python process for each of their operators and waits ten seconds for it.
+        other: Spark starts a Python process for each of their operators and waits ten seconds for it. From
+        then on results are sent to receivers.
         """
+        if self._sender is None:
+            self._sender = Sender(self.layout, self.private_receivers, self._producers.send)
+            self._sender.start()
         before: StreamingQuery | None = None
         for stream in self.streams.values():
             for name in self.catalog.families(stream.name):
-                if (stream.name, name) not in self.queries and not self.ended(stream.name, name):
+                if (stream.name, name) not in self.queries and not self.deliveries.ended(stream.name, name):
                     if before is not None:
                         _wait_for_progress(before)
                     before = self.queries[stream.name, name] = self._start(stream, name)
-
-    def ended(self, stream: str, family: str) -> bool:
-        """Whether the finite stream has been read to its end."""
-        manifest = self.deliveries.manifest(stream, family, self.deliveries.latest(stream, family))
-        return manifest is not None and bool(manifest.books.get("ended"))
 
     def drain(self) -> None:
         """Waits until everything that is there has been processed."""
@@ -200,13 +211,13 @@ class Engine:
                             raise
 
     def run_once(self) -> None:
-        """Reads all that is there, ends the streams, and stops."""
+        """Reads all that is there, ends the streams, and stops once receivers have what is theirs."""
         self.start()
         self.drain()
         for stream, family in self.queries:
             self.catalog.end(stream, family)
         self.drain()
-        self.stop()
+        self.stop(END_S)
 
     def check(self) -> None:
         """Raises what a query failed with, if one did."""
@@ -226,10 +237,15 @@ class Engine:
         self.queries[place] = self._start(self.streams[place[0]], place[1])
         return True
 
-    def stop(self) -> None:
+    def stop(self, patience_s: float = STOP_S) -> None:
+        """Stops the streams; receivers get so long for what they have not got yet."""
         for query in self.queries.values():
             query.stop()
         self.queries = {}
+        if self._sender is not None:
+            self._sender.stop(patience_s)
+            self._producers.close()
+            self._sender = None
 
     def close(self) -> None:
         """Stops and gives the sink free for another process."""

@@ -12,24 +12,23 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import anyio
 from anyio import to_thread
 
+from anabranch.catalog import pages
 from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.entries import Entry
 from anabranch.catalog.layout import Layout
 from anabranch.catalog.receivers import Receivers
 from anabranch.model.receiver import Topic
-from anabranch.service import pages
-from anabranch.service.outbox import Lot, Outbox
-from anabranch.service.webhook import Failed, Webhooks
+from anabranch.sending.outbox import Lot, Outbox
+from anabranch.sending.webhook import Failed, Webhooks
 
-log = logging.getLogger("anabranch.service")
+log = logging.getLogger("anabranch.sending")
 
 #: How often it looks for new batches and receivers, and notes places.
 LOOK_S = 0.5
@@ -61,22 +60,27 @@ class Sender:
         self._boxes: dict[int, Outbox] = {}
         self._latest: dict[tuple[str, str], int] = {}
         self._until: float | None = None  # when it is to stop at the latest
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=lambda: anyio.run(self._run), name="sender", daemon=True)
         self._sink = self._catalog.identity()
 
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self, patience_s: float) -> int:
-        """Ends once all is sent, or after a while. How many receivers have not got everything."""
+    def stop(self, patience_s: float) -> None:
+        """Ends once all is sent, or after a while."""
         self._until = time.monotonic() + patience_s
+        self._stopping.set()
         self._thread.join()
         self._receivers.close()
         self._catalog.close()
-        return sum(box.idle_since is None for box in self._boxes.values())
+        left = sum(box.idle_since is None for box in self._boxes.values())
+        if left:
+            log.warning("%d receivers have not got everything; the next run goes on there", left)
 
     async def _run(self) -> None:
         self._webhooks, self._reading = Webhooks(), anyio.CapacityLimiter(READERS)
+        waiting = anyio.CapacityLimiter(1)
         begun: set[int] = set()
         looked: float | None = None  # when it first looked after it was told to stop
         async with anyio.create_task_group() as tasks:
@@ -91,7 +95,10 @@ class Sender:
                 for number in self._boxes.keys() - begun:
                     begun.add(number)
                     tasks.start_soon(self._follow, self._boxes[number])
-                await self._pause()
+                if stopping:
+                    await self._pause()
+                else:  # where nobody is to be sent anything, a stop takes no time
+                    await to_thread.run_sync(self._stopping.wait, LOOK_S, limiter=waiting)
             tasks.cancel_scope.cancel()
         await to_thread.run_sync(self._note)
         await self._webhooks.close()
@@ -172,18 +179,3 @@ class Sender:
         messages = [(box.entry.label, row, id) for row, id in zip(lot.rows, ids, strict=True)]
         work = partial(self.produce, receiver.servers, receiver.name, messages)
         await to_thread.run_sync(work, abandon_on_cancel=True, limiter=own)
-
-
-@contextmanager
-def sending(
-    layout: Layout, private: bool = True, produce: Produce | None = None, patience_s: float = 2.0
-) -> Iterator[Sender]:
-    """Sends while the context lasts, and for a while longer what is left."""
-    sender = Sender(layout, private, produce)
-    sender.start()
-    try:
-        yield sender
-    finally:
-        left = sender.stop(patience_s)
-        if left:
-            log.warning("%d receivers have not got everything; the next run goes on there", left)

@@ -1,7 +1,9 @@
-"""Subscriptions whose results are sent, and batches that have some, without Spark."""
+"""Subscriptions whose results are sent, batches that have some, and a sender, without Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +14,7 @@ from anabranch.catalog.layout import Layout
 from anabranch.catalog.receivers import Receivers
 from anabranch.catalog.sync import bound
 from anabranch.model.subscription import Subscription
+from anabranch.sending.sender import Produce, Sender
 from tests.cli.sinks import deliver
 
 
@@ -35,3 +38,16 @@ def notes(layout: Layout, number: int) -> dict[str, Any]:
         facts = receivers.all()[number].facts(catalog.entry(number), Deliveries(layout))
     receivers.close()
     return facts
+
+
+@contextmanager
+def sending(
+    layout: Layout, private: bool = True, produce: Produce | None = None, patience_s: float = 2.0
+) -> Iterator[None]:
+    """Sends while the context lasts, and for a while longer what is left."""
+    sender = Sender(layout, private, produce)
+    sender.start()
+    try:
+        yield
+    finally:
+        sender.stop(patience_s)

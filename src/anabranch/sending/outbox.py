@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from anabranch.catalog.asking import now
 from anabranch.catalog.entries import Entry
+from anabranch.catalog.pages import MOST_BATCHES, Cursor, Shelf
 from anabranch.catalog.receivers import Delivery, State
 from anabranch.model.receiver import receiver_of
-from anabranch.service.pages import MOST_BATCHES, Cursor, Shelf
 from anabranch.zones.jsonlines import json_row
 
 #: Rows that are read at once; rows and bytes of a lot. A row that is larger is sent alone.

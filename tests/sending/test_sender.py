@@ -5,14 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 
 from anabranch.catalog.catalog import Catalog
@@ -20,14 +17,13 @@ from anabranch.catalog.layout import Layout
 from anabranch.catalog.receivers import Receivers
 from anabranch.model.errors import JobError, RunError
 from anabranch.model.receiver import Topic, Webhook, receiver_of
-from anabranch.service import outbox, sender, webhook
-from anabranch.service.desk import Desk
-from anabranch.service.sender import Produce, Sender, sending, wait_s
-from anabranch.service.webhook import Failed, Webhooks, is_public
+from anabranch.sending import outbox, sender, webhook
+from anabranch.sending.sender import wait_s
+from anabranch.sending.webhook import Failed, Webhooks, is_public
 from tests.cli.conftest import Command, anabranch  # noqa: F401
 from tests.cli.sinks import make_sink
-from tests.service.asked import ask, batch, notes
-from tests.service.hooks import hooked
+from tests.sending.asked import ask, batch, notes, sending
+from tests.sending.hooks import hooked
 
 
 @pytest.fixture(autouse=True)
@@ -239,24 +235,6 @@ def test_only_public_addresses_where_others_ask(tmp_path: Path) -> None:
         assert "not an address of the public internet" in notes(layout, theirs[1])["error"]
 
 
-def test_over_http(http: httpx.Client, desk: Desk) -> None:
-    asked = {"name": "q", "query": "SELECT ra FROM photons", "deliver": "http://127.0.0.1:9/hook"}
-    made = http.post("/api/subscriptions", json=asked)
-    assert made.status_code == 201
-    delivery = made.json()["delivery"]
-    assert (delivery["receiver"], delivery["place"], delivery["behind"]) == (asked["deliver"], "2:0", 0)
-    listed = {each["name"]: each for each in http.get("/api/subscriptions").json()["subscriptions"]}
-    assert (listed["q"]["delivery"], listed["vela"]["delivery"]) == (delivery, None)
-    refused = http.post("/api/subscriptions", json=asked | {"name": "r", "deliver": "gopher://x"})
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "request")
-    desk.local = False  # as if it listened elsewhere; without tokens it then knows nobody
-    with pytest.raises(JobError, match=r"127.0.0.1 is not an address of the public internet"):
-        webhook.check_public(asked["deliver"])
-    with pytest.raises(JobError, match="sends nothing to Kafka"):
-        webhook.check_public("kafka:a@b:1")
-    webhook.check_public("https://example.org/hook")
-
-
 def test_from_the_command_line(sink_layout: Layout, anabranch: Command) -> None:  # noqa: F811
     done = anabranch("subscribe", sink_layout.root, "q", "SELECT ra FROM photons", "--deliver", "kafka:t@b:1")
     assert done.code == 0, done.err
@@ -276,12 +254,6 @@ def sink_layout(tmp_path: Path) -> Layout:
 # --- topics ---
 
 
-@contextmanager
-def produced(layout: Layout, produce: Produce) -> Iterator[Sender]:
-    with sending(layout, produce=produce, patience_s=10) as made:
-        yield made
-
-
 def test_topics_get_a_message_a_row(sink_layout: Layout) -> None:
     sent: list[tuple[str, str, str, str, str]] = []
     tries = []
@@ -294,7 +266,7 @@ def test_topics_get_a_message_a_row(sink_layout: Layout) -> None:
 
     ask(sink_layout, "q", "kafka:t@b:1")
     batch(sink_layout, 2, ["q"])
-    with produced(sink_layout, produce):
+    with sending(sink_layout, produce=produce, patience_s=10):
         pass
     assert tries == [3, 3]
     assert [each[:3] for each in sent] == [("b:1", "t", "q")] * 6

@@ -13,16 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.catalog.deliveries import Deliveries, Manifest
 from anabranch.catalog.entries import Entry
-from anabranch.families.registry import family as family_of
-from anabranch.families.results import rows_of
+from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
-from anabranch.service.errors import Refused
 from anabranch.zones.dead import SCHEMA
 
 #: So many batches are looked at for one page; a subscription that is seldom answered takes several pages.
@@ -50,10 +49,8 @@ class Cursor:
             return Cursor()
         found = _CURSOR.fullmatch(text)
         if found is None:
-            raise Refused(
-                400,
-                "request",
-                f"{text[:40]!r} is no place in results; give the `next` of a page or an event's id",
+            raise JobError(
+                f"{text[:40]!r} is no place in results; give the `next` of a page or an event's id"
             )
         return Cursor(int(found[1]), int(found[2]))
 
@@ -108,16 +105,14 @@ class Shelf:
 
 def results(deliveries: Deliveries, entry: Entry, stream: Stream) -> Shelf:
     """A subscription's results."""
-    family = family_of(entry.family)
-    name, shown = family.shown(stream, entry.spec)
-    table = family.table(name)
-    empty = rows_of([], table, entry.label, shown)
+    schema, read = deliveries.reader(entry, stream)
+    empty = schema.empty_table()
 
     def rows(batch: int) -> pa.Table:
         manifest = deliveries.manifest(entry.stream, entry.family, batch)
-        return empty if manifest is None else deliveries.rows(manifest, table, entry.label, shown)
+        return empty if manifest is None else read(manifest)
 
-    return Shelf(empty.schema, *_followed(deliveries, entry.stream, entry.family, rows))
+    return Shelf(schema, *_followed(deliveries, entry.stream, entry.family, rows))
 
 
 def dead_letters(deliveries: Deliveries, stream: str, family: str | None) -> Shelf:
@@ -142,8 +137,5 @@ def _dead(deliveries: Deliveries, manifest: Manifest | None) -> Iterator[pa.Tabl
 def _followed(
     deliveries: Deliveries, stream: str, family: str, rows: Callable[[int], pa.Table]
 ) -> tuple[Callable[[], int], Callable[[int], pa.Table], Callable[[], bool]]:
-    def ended() -> bool:
-        manifest = deliveries.manifest(stream, family, deliveries.latest(stream, family))
-        return manifest is not None and bool(manifest.books.get("ended"))
-
-    return (lambda: deliveries.latest(stream, family)), rows, ended
+    latest, ended = partial(deliveries.latest, stream, family), partial(deliveries.ended, stream, family)
+    return latest, rows, ended
