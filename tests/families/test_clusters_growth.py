@@ -26,8 +26,8 @@ def _found(points: np.ndarray, windows: list[tuple[Pattern, int]]) -> list[Found
     structure = Structure(2)
     structure.ask(pattern for pattern, _ in windows)
     structure.append(points)
-    found = structure.clusters(windows)
-    return [found[window] for window in windows]
+    ranges, counts = (np.array([pattern[part] for pattern, _ in windows]) for part in (0, 1))
+    return structure.clusters(ranges, counts, np.array([start for _, start in windows]))
 
 
 def _is_growth(points: np.ndarray, small: Found, large: Found, reach: float) -> bool:

@@ -25,13 +25,12 @@ def _walk(axes: int, count: int, seed: int) -> np.ndarray:
 
 
 def _check(structure: Structure, points: np.ndarray, pattern: tuple[float, int], starts: list[int]) -> None:
-    found = structure.clusters((pattern, start) for start in starts)
-    assert set(found) == {(pattern, start) for start in starts}
-    for start in starts:
+    ranges, counts = np.full(len(starts), pattern[0]), np.full(len(starts), pattern[1])
+    for start, found in zip(starts, structure.clusters(ranges, counts, np.array(starts)), strict=True):
         clusters, roles = dbscan(points[start : structure.stop], *pattern)
-        np.testing.assert_array_equal(found[pattern, start].clusters, clusters)
-        np.testing.assert_array_equal(found[pattern, start].roles, roles)
-        assert found[pattern, start].count == clusters.max(initial=0)
+        np.testing.assert_array_equal(found.clusters, clusters)
+        np.testing.assert_array_equal(found.roles, roles)
+        assert found.count == clusters.max(initial=0)
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3, 5])
@@ -79,8 +78,8 @@ def test_a_point_at_infinity_is_nobodys_neighbour() -> None:
     structure = Structure(2)
     structure.ask([(1.0, 1)])
     structure.append(points)
-    found = structure.clusters([((1.0, 1), 0)])
-    assert found[(1.0, 1), 0].clusters.tolist() == [0, 0, 1, 1, 0]
+    (found,) = structure.clusters(np.array([1.0]), np.array([1]), np.array([0]))
+    assert found.clusters.tolist() == [0, 0, 1, 1, 0]
 
 
 def test_a_query_with_a_larger_range_comes_later() -> None:
