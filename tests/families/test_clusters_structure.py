@@ -105,3 +105,21 @@ def test_equal_distances_go_to_the_earlier_core() -> None:
         structure.ask([(1.0, 3)])
         structure.append(points)
         _check(structure, points, (1.0, 3), [0])
+
+
+def test_many_windows_at_once_whatever_their_order() -> None:
+    """More than a word of them, of several levels, some of them twice."""
+    points, rng = _walk(2, 700, 5), np.random.default_rng(5)
+    structure = Structure(2)
+    ranges, counts = np.round(np.geomspace(0.01, 0.2, 40), 4), [0, 1, 4, 9, 40]
+    structure.ask((float(reach), count) for reach in ranges for count in counts)
+    structure.append(points)
+    asked = rng.choice(ranges, 150), rng.choice(counts, 150), rng.choice([0, 130, 131, 640], 150)
+    asked = tuple(np.concatenate([each, each[:20]]) for each in asked)
+    found = structure.clusters(*asked)
+    assert len(found) == 170
+    for reach, count, start, each in zip(*asked, found, strict=True):
+        clusters, roles = dbscan(points[start:], float(reach), int(count))
+        np.testing.assert_array_equal(each.clusters, clusters)
+        np.testing.assert_array_equal(each.roles, roles)
+        assert (each.start, each.count) == (start, clusters.max(initial=0))

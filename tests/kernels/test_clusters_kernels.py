@@ -76,7 +76,7 @@ def test_trees_are_the_connected_cores_of_each_window(axes: int, reach: float) -
         mask |= core.astype(np.int64) << bit
         expected.append((np.flatnonzero(core), asked.ranges[rank]))
     reaches = np.array([0b111111, 0b101010, 0], np.int64)
-    filled = cells.new_cells(COUNT, axes, 0)
+    filled = cells.new_cells(COUNT, COUNT, axes, 0)
     assert cells.fill(filled, points, COUNT, cells.side_of(level, axes))
     for trees in (
         forest.grow(filled, points, mask, 0, 6, asked, reaches, reach, wider),

@@ -4,7 +4,7 @@ Cells with a diagonal below a range hold only points that are neighbours at this
 so that many ranges share the cells of one `level`; at most two rings of cells around one can hold neighbours.
 A point is put into its cell once, and a cell looks once, when its first point comes, for the ones around it
 that were there before: every pair of cells is known to one of the two. Cells whose points have all left stay
-until there are as many of them as of others (`limit`).
+until there is no room for more; then all begin anew.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ RINGS = 2
 #: `level_of`.
 _RATIO = {1: 1.95, 2: 1.39, 3: 1.14}
 _MARGIN = 0.999
-_FEW = 256
 
 
 class Cells(NamedTuple):
-    """The cells of a level. A chain leads from the newest point of a cell to older ones, then to -1 or to
-    those that no window holds any more.
+    """The cells of a level, in blocks of 4 in each direction. A chain leads from the newest point of a cell
+    to older ones, then to -1 or to those that no window holds any more.
     """
 
-    used: Array  # int64[3]: cells; the next point; how many cells are few enough
-    table: Array  # int32[2^k], open addressing: cell or -1
-    places: Array  # int64[cells, 3]
+    used: Array  # int64[3]: cells; the next point; blocks
+    table: Array  # int32[2^k], open addressing: block or -1
+    places: Array  # int64[blocks, 3]
+    inside: Array  # int32[blocks, 4^axes]: cell or -1
     newest: Array  # int32[cells]
     older: Array  # int32[points]
     cell_of: Array  # int32[points]
@@ -57,70 +57,84 @@ def side_of(level: int, axes: int) -> float:
     return float(_RATIO[axes] ** level)
 
 
-def new_cells(points: int, axes: int, first: int) -> Cells:
-    """No cells yet, for as many points and as many cells as that; the next point to come is `first`."""
-    slots = 1 << max(4, (2 * points - 1).bit_length())
+def new_cells(points: int, most: int, axes: int, first: int) -> Cells:
+    """Room for so many points and at most so many cells; the next point to come is `first`."""
+    slots = 1 << max(4, (2 * most - 1).bit_length())
     around = ((2 * RINGS + 1) ** axes - 1) // 2  # of all pairs, each cell is in twice as many
     return Cells(
-        np.array([0, first, points], np.int64),
+        np.array([0, first, 0], np.int64),
         np.full(slots, -1, np.int32),
-        np.empty((points, 3), np.int64),
+        np.empty((most, 3), np.int64),
+        np.empty((most, 4**axes), np.int32),
+        np.empty(most, np.int32),
         np.empty(points, np.int32),
         np.empty(points, np.int32),
-        np.empty(points, np.int32),
-        np.empty(points * around, np.int32),
-        np.zeros(points * RINGS + 1, np.int32),
+        np.empty(most * around + 1, np.int32),
+        np.zeros(most * RINGS + 1, np.int32),
     )
 
 
-@kernel
-def _ring(axes: int, ring: int) -> Array:
-    """The cells of a ring around one. int64[cells, 3]"""
-    out = np.empty(((2 * ring + 1) ** 3, 3), np.int64)
-    found = 0
-    across, above = ring if axes > 1 else 0, ring if axes > 2 else 0
-    for i in range(-ring, ring + 1):
-        for j in range(-across, across + 1):
-            for k in range(-above, above + 1):
-                if max(abs(i), abs(j), abs(k)) == ring:
-                    out[found, 0], out[found, 1], out[found, 2] = i, j, k
-                    found += 1
-    return out[:found]
+@leaf
+def _spot(x: int, y: int, z: int) -> int:
+    """The place of a cell in its block."""
+    return (x & 3) | (y & 3) << 2 | (z & 3) << 4
 
 
 @leaf
-def _new_cell(cells: Cells, slot: int, x: int, y: int, z: int, around: Array, first_ring: int) -> int:
-    """Makes a cell that knows the ones around it. around: int64[spots, 3], the first ring, then the second"""
-    table, places, near = cells.table, cells.places, cells.near
-    cell = cells.used[0]
-    pairs = cells.after[cell * RINGS]
-    for spot in range(len(around)):
-        if spot == first_ring:
-            cells.after[cell * RINGS + 1] = pairs
-        other = find_cell(table, places, x + around[spot, 0], y + around[spot, 1], z + around[spot, 2])
-        if other >= 0:
-            near[pairs] = other
-            pairs += 1
-    cells.after[cell * RINGS + 2] = pairs
-    table[slot] = cell
-    places[cell, 0], places[cell, 1], places[cell, 2] = x, y, z
-    cells.newest[cell] = -1
-    cells.used[0] += 1
-    return cell
+def _note_around(cells: Cells, cell: int, x: int, y: int, z: int, axes: int, second: Array) -> None:
+    """Notes the cells around a new one. second: int32, with room for the second ring and one more"""
+    inside, near = cells.inside, cells.near
+    across, above = RINGS if axes > 1 else 0, RINGS if axes > 2 else 0
+    pairs, more = cells.after[cell * RINGS], 0
+    for block_x in range((x - RINGS) >> 2, ((x + RINGS) >> 2) + 1):
+        for block_y in range((y - across) >> 2, ((y + across) >> 2) + 1):
+            for block_z in range((z - above) >> 2, ((z + above) >> 2) + 1):
+                block = find_cell(cells.table, cells.places, block_x, block_y, block_z)
+                if block < 0:
+                    continue
+                for i in range(max(x - RINGS, block_x * 4), min(x + RINGS, block_x * 4 + 3) + 1):
+                    for j in range(max(y - across, block_y * 4), min(y + across, block_y * 4 + 3) + 1):
+                        for k in range(max(z - above, block_z * 4), min(z + above, block_z * 4 + 3) + 1):
+                            other = inside[block, _spot(i, j, k)]
+                            outer = max(abs(i - x), abs(j - y), abs(k - z)) > 1
+                            near[pairs] = second[more] = other  # and overwritten if it is not one
+                            pairs += other >= 0 and not outer
+                            more += other >= 0 and outer
+    cells.after[cell * RINGS + 1] = pairs
+    for place in range(more):
+        near[pairs + place] = second[place]
+    cells.after[cell * RINGS + 2] = pairs + more
 
 
 @leaf
-def _fill(cells: Cells, points: Array, stop: int, side: float, around: Array, first_ring: int) -> bool:
-    axes, used = points.shape[1], cells.used
+def _fill(cells: Cells, points: Array, stop: int, side: float, second: Array) -> bool:
+    axes, used, inside = points.shape[1], cells.used, cells.inside
     for point in range(used[1], stop):
         x = cell_at(points[point, 0], side)
         y = cell_at(points[point, 1], side) if axes > 1 else 0
         z = cell_at(points[point, 2], side) if axes > 2 else 0
-        cell = find_cell(cells.table, cells.places, x, y, z)
-        if cell < 0:
-            if used[0] >= used[2]:
+        block = find_cell(cells.table, cells.places, x >> 2, y >> 2, z >> 2)
+        if block < 0 or inside[block, _spot(x, y, z)] < 0:
+            if used[0] == len(cells.newest):
                 return False
-            cell = _new_cell(cells, ~cell, x, y, z, around, first_ring)
+            cell = used[0]
+            _note_around(cells, cell, x, y, z, axes, second)
+            if block < 0:
+                slot = ~block
+                block = used[2]
+                cells.table[slot] = block
+                cells.places[block, 0], cells.places[block, 1], cells.places[block, 2] = (
+                    x >> 2,
+                    y >> 2,
+                    z >> 2,
+                )
+                for spot in range(inside.shape[1]):
+                    inside[block, spot] = -1
+                used[2] += 1
+            inside[block, _spot(x, y, z)] = cell
+            cells.newest[cell] = -1
+            used[0] += 1
+        cell = inside[block, _spot(x, y, z)]
         cells.cell_of[point] = cell
         cells.older[point] = cells.newest[cell]
         cells.newest[cell] = point
@@ -134,18 +148,11 @@ def fill(cells: Cells, points: Array, stop: int, side: float) -> bool:
 
     points: float64[n, axes]
     """
-    first = _ring(points.shape[1], 1)
-    around = np.concatenate((first, _ring(points.shape[1], 2)))
-    return _fill(cells, points, stop, side, around, len(first))
+    second = np.empty((2 * RINGS + 1) ** points.shape[1] + 1, np.int32)
+    return _fill(cells, points, stop, side, second)
 
 
-@kernel
-def limit(cells: Cells) -> None:
-    """From now on there may be twice as many cells as now."""
-    cells.used[2] = min(len(cells.newest), 2 * cells.used[0] + _FEW)
-
-
-@kernel
+@leaf
 def move(cells: Cells, first: int) -> bool:
     """Points have moved down by `first`, those before are gone; False if the cells know no others."""
     used, older, cell_of = cells.used, cells.older, cells.cell_of

@@ -120,15 +120,9 @@ def _alive_at(due: Due, words: int, stop: int, alive_at: Array) -> None:
 
 @leaf
 def _core_masks(
-    lists: Lists,
-    due: Due,
-    stop: int,
-    alive_at: Array,
-    far: Array,
-    since: Array,
-    counters: Array,
+    lists: Lists, due: Due, stop: int, alive_at: Array, far: Array, since: Array, counters: Array,
     masks: Array,
-) -> None:
+) -> None:  # fmt: skip
     words = masks.shape[1]
     for point in range(due.starts[0], stop):
         bound, here, begin = lists.bound[point], alive_at[point], lists.at[point]

@@ -44,7 +44,7 @@ class Trees(NamedTuple):
     first: Array  # int32[windows, cells]: the earliest core of the tree of each cell that leads, or NOBODY
 
 
-@kernel
+@leaf
 def some_windows(masks: Array, low: int, count: int, start: int, mask: Array) -> None:
     """The windows low .. low + count - 1 of all words, at most 63, as one word: into mask[start:]."""
     word, shift = low // BITS, low % BITS

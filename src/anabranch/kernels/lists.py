@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.jit import leaf
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import distance_of
 
@@ -93,7 +93,7 @@ def in_order(lists: Lists, point: int, top: int, near: Array, far: Array) -> int
     return size
 
 
-@kernel
+@leaf
 def entries_of(lists: Lists, first: int, count: int) -> int:
     """How many entries the lists of points first..count need, each with its box."""
     total = 0
@@ -103,7 +103,7 @@ def entries_of(lists: Lists, first: int, count: int) -> int:
     return total
 
 
-@kernel
+@leaf
 def carry_over(old: Lists, new: Lists, shift: int, first: int, count: int) -> None:
     """Copies the lists of points first..count to places `shift` lower, without what arrived before `first`.
 
@@ -137,7 +137,7 @@ def carry_over(old: Lists, new: Lists, shift: int, first: int, count: int) -> No
         new.full[place] = old.full[place] - shift
 
 
-@kernel
+@leaf
 def recast(lists: Lists, points: Array, count: int, before: Array, asked: Asked) -> None:
     """Gives all entries their ranks among other ranges than `before`; drops those beyond the largest.
 

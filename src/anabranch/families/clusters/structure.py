@@ -31,7 +31,10 @@ Pattern = tuple[float, int]  # range, count
 
 @dataclass(slots=True)
 class Found:
-    """The cluster and the role of each point of one window; clusters count from 1 by earliest member."""
+    """The cluster and the role of each point of one window; clusters count from 1 by earliest member.
+
+    It is looked at before the next windows are due.
+    """
 
     start: int  # position of the window's first point
     clusters: Array  # int32[points], 0 for noise
@@ -53,6 +56,8 @@ class Structure:
         self._by_range: Array = np.empty(0, np.int64)  # the level of each range that is asked for
         self._levels: Array = np.empty(0, np.int64)  # the same, as far as coordinates let them be used
         self._cells: dict[int, cells.Cells] = {}  # of levels that were due
+        self._clusters: Array = np.empty(0, np.int32)  # of the windows that were due last
+        self._roles: Array = np.empty(0, np.uint8)
 
     @property
     def stop(self) -> int:
@@ -61,8 +66,13 @@ class Structure:
 
     @property
     def nbytes(self) -> int:
-        """What is kept to know clusters: neighbours, but neither coordinates nor the search grid."""
+        """What is kept to know clusters: neighbours, but neither coordinates nor search grid and cells."""
         return sum(array.nbytes for array in self.lists)
+
+    @property
+    def grid_bytes(self) -> int:
+        """The search grid and the cells, with room that is not in use."""
+        return sum(array.nbytes for kept in (self.grid, *self._cells.values()) for array in kept)
 
     @property
     def _rings(self) -> int:
@@ -115,7 +125,8 @@ class Structure:
 
     def clusters(self, ranges: Array, counts: Array, starts: Array) -> list[Found]:
         """The clusters of windows that end with the newest point, each given by its range, its count and the
-        position of its first point. Windows that are the same share what was found.
+        position of its first point. Windows that are the same share what was found. It holds until the next
+        call: memory that was never written to costs more than all that is written to it.
         """
         order, which = _distinct(np.searchsorted(self.asked.ranges, ranges), counts, starts)
         rank = np.searchsorted(self.asked.ranges, ranges[order])
@@ -127,7 +138,9 @@ class Structure:
         ends = np.cumsum(self.stop - starts)
         at = ends - (self.stop - starts)
         edges = nearest_core.edges_in(self.lists, self.points, masks, due, self.count)
-        clusters, kinds = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint8)
+        if len(self._clusters) < ends[-1]:
+            self._clusters, self._roles = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint8)
+        clusters, kinds = self._clusters, self._roles
         numbers = np.empty(len(order), np.int32)
         roles.roles_in(masks, woods, edges, due, self.count, at, clusters, kinds, numbers)
         found = [
@@ -178,12 +191,15 @@ class Structure:
     def _cells_of(self, level: int) -> cells.Cells:
         """The cells of a level with all points in them."""
         filled, side = self._cells.get(level), cells.side_of(level, self.axes)
-        if filled is None or not cells.fill(filled, self.points, self.count, side):
-            filled = cells.new_cells(len(self.points), self.axes, self.first)
-            cells.fill(filled, self.points, self.count, side)
-            cells.limit(filled)
-            self._cells[level] = filled
-        return filled
+        if filled is not None and cells.fill(filled, self.points, self.count, side):
+            return filled
+        most = _LEAST_ROOM if filled is None else len(filled.newest)
+        while True:
+            filled = cells.new_cells(len(self.points), most, self.axes, self.first)
+            if cells.fill(filled, self.points, self.count, side) and 3 * filled.used[0] <= 2 * most:
+                self._cells[level] = filled
+                return filled
+            most *= 2
 
     def summary(self, found: Found) -> tuple[Array, Array, Array, Array, Array]:
         """(cores, edges, centre, low, high) of each cluster."""
