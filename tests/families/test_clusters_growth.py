@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.families.clusters.structure import Found, Pattern, Structure
-from anabranch.kernels.lists import BOX
+from anabranch.kernels.lists import BOX, near_in
 from tests.oracles.dbscan import distances
 
 CORE, EDGE = 1, 2
@@ -26,8 +26,8 @@ def _found(points: np.ndarray, windows: list[tuple[Pattern, int]]) -> list[Found
     structure = Structure(2)
     structure.ask(pattern for pattern, _ in windows)
     structure.append(points)
-    found = structure.clusters(windows)
-    return [found[window] for window in windows]
+    ranges, counts = (np.array([pattern[part] for pattern, _ in windows]) for part in (0, 1))
+    return structure.clusters(ranges, counts, np.array([start for _, start in windows]))
 
 
 def _is_growth(points: np.ndarray, small: Found, large: Found, reach: float) -> bool:
@@ -145,12 +145,14 @@ def test_no_list_is_longer_than_the_skyband_of_distances(places: list, patterns:
     near, most = distances(points), max(count for _, count in patterns)
     reach = max(reach for reach, _ in patterns)
     for point in range(len(points)):
+        low = structure.lists.at[point] + structure.lists.size[point]
+        waiting = {near_in(entry) for entry in structure.lists.pool[low : low + structure.lists.new[point]]}
         others = [other for other in range(len(points)) if other != point and near[point, other] <= reach]
+        others = [other for other in others if other not in waiting]  # these have not displaced anybody yet
         band = [
             other
             for other in others
             if sum(o > other and near[point, o] <= near[point, other] for o in others) < most
         ]
-        waiting = int(structure.lists.new[point])
         assert structure.lists.size[point] <= len(band)
-        assert waiting < BOX
+        assert len(waiting) < BOX

@@ -25,13 +25,12 @@ def _walk(axes: int, count: int, seed: int) -> np.ndarray:
 
 
 def _check(structure: Structure, points: np.ndarray, pattern: tuple[float, int], starts: list[int]) -> None:
-    found = structure.clusters((pattern, start) for start in starts)
-    assert set(found) == {(pattern, start) for start in starts}
-    for start in starts:
+    ranges, counts = np.full(len(starts), pattern[0]), np.full(len(starts), pattern[1])
+    for start, found in zip(starts, structure.clusters(ranges, counts, np.array(starts)), strict=True):
         clusters, roles = dbscan(points[start : structure.stop], *pattern)
-        np.testing.assert_array_equal(found[pattern, start].clusters, clusters)
-        np.testing.assert_array_equal(found[pattern, start].roles, roles)
-        assert found[pattern, start].count == clusters.max(initial=0)
+        np.testing.assert_array_equal(found.clusters, clusters)
+        np.testing.assert_array_equal(found.roles, roles)
+        assert found.count == clusters.max(initial=0)
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3, 5])
@@ -79,8 +78,8 @@ def test_a_point_at_infinity_is_nobodys_neighbour() -> None:
     structure = Structure(2)
     structure.ask([(1.0, 1)])
     structure.append(points)
-    found = structure.clusters([((1.0, 1), 0)])
-    assert found[(1.0, 1), 0].clusters.tolist() == [0, 0, 1, 1, 0]
+    (found,) = structure.clusters(np.array([1.0]), np.array([1]), np.array([0]))
+    assert found.clusters.tolist() == [0, 0, 1, 1, 0]
 
 
 def test_a_query_with_a_larger_range_comes_later() -> None:
@@ -106,3 +105,21 @@ def test_equal_distances_go_to_the_earlier_core() -> None:
         structure.ask([(1.0, 3)])
         structure.append(points)
         _check(structure, points, (1.0, 3), [0])
+
+
+def test_many_windows_at_once_whatever_their_order() -> None:
+    """More than a word of them, of several levels, some of them twice."""
+    points, rng = _walk(2, 700, 5), np.random.default_rng(5)
+    structure = Structure(2)
+    ranges, counts = np.round(np.geomspace(0.01, 0.2, 40), 4), [0, 1, 4, 9, 40]
+    structure.ask((float(reach), count) for reach in ranges for count in counts)
+    structure.append(points)
+    asked = rng.choice(ranges, 150), rng.choice(counts, 150), rng.choice([0, 130, 131, 640], 150)
+    asked = tuple(np.concatenate([each, each[:20]]) for each in asked)
+    found = structure.clusters(*asked)
+    assert len(found) == 170
+    for reach, count, start, each in zip(*asked, found, strict=True):
+        clusters, roles = dbscan(points[start:], float(reach), int(count))
+        np.testing.assert_array_equal(each.clusters, clusters)
+        np.testing.assert_array_equal(each.roles, roles)
+        assert (each.start, each.count) == (start, clusters.max(initial=0))

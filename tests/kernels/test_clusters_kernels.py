@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
-from anabranch.kernels import cores, forest, lists, neighbours, ranks, roles, searchgrid
+from anabranch.kernels import cells, cores, forest, lists, neighbours, ranks, roles, searchgrid
 from anabranch.kernels.warm import warm
 from tests.oracles.dbscan import distances
 
@@ -23,15 +23,16 @@ def _cores(near: np.ndarray, count: int, start: int) -> np.ndarray:
     return inside & ((near & inside).sum(axis=1) - near.diagonal() >= count)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_core_masks(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "most"), [(0, 12), (1, 3), (2, 40)])
+def test_core_masks(seed: int, most: int) -> None:
     """Windows of many starts, counts and ranges at once, spread over words."""
     rng = np.random.default_rng(seed)
     points, reaches = _points(seed, 2), [0.0, 0.25, 0.5, 0.8, 1.25]
     windows = [
-        (int(rng.integers(0, 5)), int(rng.integers(0, 12)), int(rng.choice([0, 50, 51, 130])))
+        (int(rng.integers(0, 5)), int(rng.integers(0, most)), int(rng.choice([0, 50, 51, 130])))
         for _ in range(150)
     ]
+    windows.sort()
     asked = ranks.new_asked([(reaches[rank], count) for rank, count, _ in windows] + [(1.25, 1)])
     assert len(asked.ranges) == len(reaches)
     kept, grid, side = (
@@ -41,14 +42,20 @@ def test_core_masks(seed: int) -> None:
     )
     assert neighbours.enter(points, 0, COUNT, 0, grid, side, 1, kept, asked) == COUNT
     rank, count, start = np.array(windows).T
-    due = cores.new_due(rank, count, start, [63, 50, 37], 5)
+    due = cores.new_due(rank, count, start, 5)
     masks = np.full((COUNT, 3), -1, np.int64)
-    cores.core_masks(lists.in_order(kept, 0, COUNT), kept.bound, due, COUNT, masks)
+    cores.core_masks(kept, due, COUNT, masks)
     near = distances(points)
-    places = [(word, bit) for word, size in enumerate([63, 50, 37]) for bit in range(size)]
-    for (rank, count, start), (word, bit) in zip(windows, places, strict=True):
+    for number, (rank, count, start) in enumerate(windows):
         expected = _cores(near <= reaches[rank], count, start)
-        np.testing.assert_array_equal(masks[:, word] >> bit & 1, expected)
+        np.testing.assert_array_equal(masks[:, number // 63] >> number % 63 & 1, expected)
+    for low, size in ((0, 63), (40, 60), (100, 50), (63, 1)):  # and some of them as one word
+        mask = np.zeros(COUNT, np.int64)
+        forest.some_windows(masks, low, size, 0, mask)
+        for number in range(low, low + size):
+            alone = masks[:, number // 63] >> number % 63 & 1
+            np.testing.assert_array_equal(mask >> (number - low) & 1, alone)
+        assert not (mask >> size).any()
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
@@ -56,9 +63,9 @@ def test_core_masks(seed: int) -> None:
 def test_trees_are_the_connected_cores_of_each_window(axes: int, reach: float) -> None:
     """Windows of one level: three starts, two ranges that share its cells."""
     points = _points(axes, axes)
-    level = forest.level_of(reach, axes)
+    level = cells.level_of(reach, axes)
     wider = reach * 1.01
-    assert forest.level_of(wider, axes) == level
+    assert cells.level_of(wider, axes) == level
     asked = ranks.new_asked([(reach, 2), (wider, 1)])
     near, grid, side = distances(points), searchgrid.new_grid(COUNT), searchgrid.cell_side(wider)
     searchgrid.fill_grid(grid, points, COUNT, side)
@@ -69,13 +76,17 @@ def test_trees_are_the_connected_cores_of_each_window(axes: int, reach: float) -
         mask |= core.astype(np.int64) << bit
         expected.append((np.flatnonzero(core), asked.ranges[rank]))
     reaches = np.array([0b111111, 0b101010, 0], np.int64)
+    filled = cells.new_cells(COUNT, COUNT, axes, 0)
+    assert cells.fill(filled, points, COUNT, cells.side_of(level, axes))
     for trees in (
-        forest.grow(points, mask, 0, COUNT, forest.side_of(level, axes), 6, asked, reaches),
-        forest.grow_points(points, mask, 0, COUNT, grid, side, 1, 6, asked, reaches),
+        forest.grow(filled, points, mask, 0, 6, asked, reaches, reach, wider),
+        forest.grow_points(points, mask, 0, grid, side, 1, 6, asked, reaches),
     ):
         for bit, (core, within) in enumerate(expected):
             _, labels = connected_components(distances(points[core]) <= within)
             leaders = trees.leader[bit, trees.cell_of[core]]
+            for leader in set(leaders.tolist()):
+                assert trees.first[bit, leader] == core[leaders == leader].min()
             pairs = set(zip(labels.tolist(), leaders.tolist(), strict=True))
             assert len(pairs) == len(set(labels.tolist())) == len(set(leaders.tolist()))
 
@@ -83,7 +94,7 @@ def test_trees_are_the_connected_cores_of_each_window(axes: int, reach: float) -
 def test_a_cell_holds_only_neighbours_and_two_rings_hold_all() -> None:
     for axes in (1, 2, 3):
         for reach in np.geomspace(1e-9, 1e9, 200):
-            side = forest.side_of(forest.level_of(float(reach), axes), axes)
+            side = cells.side_of(cells.level_of(float(reach), axes), axes)
             assert side * np.sqrt(axes) < reach < 2 * side
 
 

@@ -37,8 +37,9 @@ def _entered(points: np.ndarray, patterns: Patterns, first: int = 0) -> tuple[Li
 
 def _entries(lists: Lists, point: int) -> list[tuple[int, int]]:
     """(rank, neighbour) of the list and its box, in order of rank, then newest first."""
-    ordered = in_order(lists, point, point + 1)
-    return list(zip(ordered.rank.tolist(), ordered.near.tolist(), strict=True))
+    near, far = np.empty(len(lists.pool), np.int32), np.empty(len(lists.pool), np.int32)
+    size = in_order(lists, point, 1 << 18, near, far)
+    return list(zip(far[:size].tolist(), near[:size].tolist(), strict=True))
 
 
 def _known(lists: Lists, point: int, rank: int) -> list[int]:

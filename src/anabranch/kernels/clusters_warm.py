@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels import cores, forest, lists, neighbours, ranks, roles, searchgrid
+from anabranch.kernels import cells, cores, forest, lists, nearest_core, neighbours, ranks, roles, searchgrid
 
 
 def warm_clusters() -> None:
@@ -14,19 +14,20 @@ def warm_clusters() -> None:
     neighbours.enter(points, 0, 3, 0, grid, side, 1, kept, asked)
     lists.recast(kept, points, 3, asked.ranges, asked)
     lists.carry_over(kept, lists.new_lists(4, lists.entries_of(kept, 0, 3)), 0, 0, 3)
-    due = cores.new_due(np.array([0]), np.array([1]), np.array([0]), [1], 1)
-    masks, ordered = np.empty((3, 1), np.int64), lists.in_order(kept, 0, 3)
-    cores.core_masks(ordered, kept.bound, due, 3, masks)
-    side_of_cells, mask, reach = (
-        forest.side_of(forest.level_of(1.0, 2), 2),
-        masks[:, 0].copy(),
-        due.reach[:, 0].copy(),
-    )
-    trees = forest.grow(points, mask, 0, 3, side_of_cells, 1, asked, reach)
-    forest.grow_points(points, mask, 0, 3, grid, side, 1, 1, asked, reach)
-    edges = roles.edges_in(ordered, points, masks, due, 3)
-    before, at = np.array([0, trees.leader.shape[1]]), np.zeros(1, np.int64)
-    woods = roles.Woods(trees.cell_of.reshape(1, -1), before, trees.leader.ravel(), at)
+    due = cores.new_due(np.array([0]), np.array([1]), np.array([0]), 1)
+    masks, mask, reach = np.empty((3, 1), np.int64), np.zeros(3, np.int64), np.empty(2, np.int64)
+    cores.core_masks(kept, due, 3, masks)
+    forest.some_windows(masks, 0, 1, 0, mask)
+    forest.some_windows(due.reach.reshape(-1, 1), 0, 1, 0, reach)
+    filled = cells.new_cells(4, 4, 2, 0)
+    cells.fill(filled, points, 3, cells.side_of(cells.level_of(1.0, 2), 2))
+    trees = forest.grow(filled, points, mask, 0, 1, asked, reach, 1.0, 1.0)
+    cells.move(filled, 1)
+    forest.grow_points(points, mask, 0, grid, side, 1, 1, asked, reach)
+    leader, first, at = trees.leader.ravel(), trees.first.ravel(), np.zeros(1, np.int64)
+    after = np.array([0, len(leader)])
+    woods = roles.Woods(np.array([0]), trees.cell_of.reshape(1, -1), after, leader, first)
+    edges = nearest_core.edges_in(kept, points, masks, due, 3)
     clusters, kinds, counts = np.zeros(3, np.int32), np.zeros(3, np.uint8), np.zeros(1, np.int32)
     roles.roles_in(masks, woods, edges, due, 3, at, clusters, kinds, counts)
     roles.by_cluster(clusters, 1)

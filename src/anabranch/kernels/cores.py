@@ -1,95 +1,153 @@
 """Which points are core in which windows, for all windows that are due at once.
 
-Windows that are due end with the newest point and differ in range, count and start. Each has a bit in a word
-of its level (see `forest`). A point's list is looked at once for each start, whatever the number of windows:
-in order of rank, the count-th neighbour since the start tells from which rank on the point is core.
+Windows that are due end with the newest point and differ in range, count and start. They are the bits of
+words, 63 a word, in the order of their ranges. A neighbour of rank k that arrived at t counts in the windows
+with a range of at least that rank that start no later than t: two rows of words, one AND. For each bit there
+is a counter that begins `count` below a power of two; the point is core in the windows where it overflows.
+Seven neighbours are added at a time, in all windows of a word at once (carry-save adders): `ones` holds the
+lowest bits of all counters, `twos` the next ones, and so on.
 
-    list of p, by rank     0  0  1  3  4        since start 5, the 1st has rank 0, the 2nd rank 3: core in
-    arrived                9  2  4  8  1        windows (start 5, count 1, range of rank 0 or more) and
-    since 5                *        *           (start 5, count 2, range of rank 3 or more)
+    windows             w0 w1 w2 w3         counts 1, 2, 2, 3: the counters begin at 3, 2, 2, 1 of 4
+    a neighbour counts      *  *  *         they are 3, 3, 3, 2
+    another one             *     *         w1 overflows: the point is core there; w3 is at 3
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel
-from anabranch.kernels.lists import Ordered
+from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.lists import Lists, near_in, rank_in
 
 Array = np.ndarray[Any, Any]
 
 #: Windows in a word; the sign is left alone.
 BITS = 63
-_BEYOND = 1 << 30  # a rank that no range has
+#: Neighbours that are added at once, and the lowest bits of counters, which they can carry beyond.
+_AT_ONCE, _LOW = 7, 3
 
 
 class Due(NamedTuple):
-    """The windows that are due, word by word; a window's bit is its place in the word. Starts ascend."""
+    """The windows that are due, by rank; window w is bit w % 63 of word w // 63. Starts ascend."""
 
-    after: Array  # int32[words + 1]: where the windows of each word begin
     rank: Array  # int32[windows]
-    least: Array  # int32[windows]: count
     group: Array  # int32[windows]: which of the starts
     starts: Array  # int32[starts]
-    most: Array  # int32[starts]: the largest count of a window with this start
-    reach: Array  # int64[ranks + 1, words]: the windows with a range of at least this rank
-    alive: Array  # int64[starts + 1, words]: the windows with one of the first so many starts
+    reach: Array  # int64[(ranks + 1) * words]: by rank, the windows with a range of at least this rank
+    alive: Array  # int64[(starts + 1) * words]: the windows with one of the first so many starts
+    counters: Array  # int64[words, levels + 1]: where the counters of all windows begin, from the lowest bits
 
 
-def new_due(rank: Array, count: Array, start: Array, words: Sequence[int], ranges: int) -> Due:
-    """From the rank, the count and the start of each window; the first words[0] of them are in word 0."""
-    after = np.concatenate([[0], np.cumsum(words)]).astype(np.int32)
-    word = np.repeat(np.arange(len(words)), words)
-    bit = np.int64(1) << (np.arange(len(rank)) - after[word])
-    rank, count = rank.astype(np.int32), count.astype(np.int32)
+def new_due(rank: Array, count: Array, start: Array, ranges: int) -> Due:
+    """From the rank, the count and the start of each window; ranks ascend."""
+    word, place = np.divmod(np.arange(len(rank)), BITS)
+    bit = np.int64(1) << place
+    words = int(word[-1]) + 1
     starts, group = np.unique(start.astype(np.int32), return_inverse=True)
-    most = np.zeros(len(starts), np.int32)
-    np.maximum.at(most, group, count)
-    reach = np.zeros((ranges + 1, len(words)), np.int64)
-    alive = np.zeros((len(starts) + 1, len(words)), np.int64)
+    reach = np.zeros((ranges + 1, words), np.int64)
+    alive = np.zeros((len(starts) + 1, words), np.int64)
     np.bitwise_or.at(reach, (rank, word), bit)
     np.bitwise_or.at(alive, (group + 1, word), bit)
-    reach = np.bitwise_or.accumulate(reach[::-1], axis=0)[::-1].copy()
+    reach = np.bitwise_or.accumulate(reach[::-1], axis=0)[::-1]
     alive = np.bitwise_or.accumulate(alive, axis=0)
-    return Due(after, rank, count, group.astype(np.int32), starts, most, reach, alive)
+    levels = max(_LOW, int(count.max()).bit_length())
+    counters = np.zeros((words, levels + 1), np.int64)
+    begin = (1 << levels) - count.astype(np.int64)
+    for level in range(levels + 1):
+        np.bitwise_or.at(counters[:, level], word, (begin >> level & 1) << place)
+    return Due(rank.astype(np.int32), group.astype(np.int32), starts, reach.ravel(), alive.ravel(), counters)
+
+
+@leaf
+def _counted(far: Array, since: Array, size: int, due: Due, word: int, counters: Array) -> int:
+    """The windows of a word in which counters overflow when neighbours 0..size are counted.
+
+    far, since: where the rows of each neighbour begin in due.reach and due.alive. counters: int64[levels + 1]
+    """
+    reach, alive, at, last = due.reach, due.alive, np.uint64(word), len(counters) - 1
+    for level in range(last + 1):
+        counters[level] = due.counters[word, level]
+    ones, twos, fours = counters[0], counters[1], counters[2]
+    for place in range(np.uint64(0), np.uint64(size), np.uint64(_AT_ONCE)):
+        a = reach[far[place] + at] & alive[since[place] + at]
+        b = reach[far[place + np.uint64(1)] + at] & alive[since[place + np.uint64(1)] + at]
+        c = reach[far[place + np.uint64(2)] + at] & alive[since[place + np.uint64(2)] + at]
+        d = reach[far[place + np.uint64(3)] + at] & alive[since[place + np.uint64(3)] + at]
+        e = reach[far[place + np.uint64(4)] + at] & alive[since[place + np.uint64(4)] + at]
+        f = reach[far[place + np.uint64(5)] + at] & alive[since[place + np.uint64(5)] + at]
+        g = reach[far[place + np.uint64(6)] + at] & alive[since[place + np.uint64(6)] + at]
+        odd = ones ^ a  # three full adders of ones give twos
+        first = ones & a | odd & b
+        ones = odd ^ b
+        odd = ones ^ c
+        second = ones & c | odd & d
+        ones = odd ^ d
+        odd = ones ^ e
+        third = ones & e | odd & f
+        ones = odd ^ f
+        fourth = ones & g
+        ones ^= g
+        odd = twos ^ first
+        fifth = twos & first | odd & second
+        twos = odd ^ second
+        odd = twos ^ third
+        sixth = twos & third | odd & fourth
+        twos = odd ^ fourth
+        odd = fours ^ fifth
+        carry = fours & fifth | odd & sixth
+        fours = odd ^ sixth
+        level = _LOW
+        while carry and level < last:
+            before = counters[level]
+            counters[level] = before ^ carry
+            carry &= before
+            level += 1
+        counters[last] |= carry
+    return counters[last]
+
+
+@leaf
+def _alive_at(due: Due, words: int, stop: int, alive_at: Array) -> None:
+    """Makes alive_at[point] the place in due.alive of the windows that hold a point if it is not too new."""
+    begun = 0
+    for point in range(due.starts[0], stop):
+        while begun < len(due.starts) and due.starts[begun] <= point:
+            begun += 1
+        alive_at[point] = begun * words
+
+
+@leaf
+def _core_masks(
+    lists: Lists, due: Due, stop: int, alive_at: Array, far: Array, since: Array, counters: Array,
+    masks: Array,
+) -> None:  # fmt: skip
+    words = masks.shape[1]
+    for point in range(due.starts[0], stop):
+        bound, here, begin = lists.bound[point], alive_at[point], lists.at[point]
+        size = lists.size[point] + lists.new[point] if bound else 0
+        for place in range(size):
+            entry = lists.pool[begin + place]
+            far[place], since[place] = rank_in(entry) * words, alive_at[near_in(entry)]
+        for place in range(size, size + _AT_ONCE):  # these count nowhere
+            far[place] = since[place] = 0
+        for word in range(words):
+            begun = due.alive[here + np.uint64(word)]
+            found = due.reach[bound * words + word] & begun
+            if found != begun:
+                found |= _counted(far, since, size, due, word, counters) & begun
+            masks[point, word] = found
 
 
 @kernel
-def core_masks(lists: Ordered, bounds: Array, due: Due, stop: int, masks: Array) -> None:
-    """Makes masks[point, word] the windows in which each point is core. masks: int64[stop, words].
-
-    bounds: see lists.Lists. from_rank[start, count] is the rank from which on the point is core, row by row.
-    Places in it are unsigned, so that no loop has to ask whether they count from the end.
-    """
-    after, rank, starts, near, far = due.after, due.rank, due.starts, lists.near, lists.rank
-    masks[: starts[0]] = 0
-    width = due.most.max() + 2
-    for point in range(starts[0], stop):
-        width = max(width, lists.at[point + 1] - lists.at[point] + 2)
-    from_rank = np.full(len(starts) * width, _BEYOND, np.int32)
-    cells = np.empty(len(rank), np.uint32)  # of each window, in from_rank
-    for window in range(len(rank)):
-        cells[window] = due.group[window] * width + due.least[window]
-    begun = 0
-    for point in range(starts[0], stop):
-        while begun < len(starts) and starts[begun] <= point:
-            from_rank[begun * width] = -1
-            begun += 1
-        begin, end = np.uint64(lists.at[point]), np.uint64(lists.at[point + 1])
-        for group in range(begun):
-            start, seen = starts[group], np.uint64(group * width + 1)
-            last = seen + np.uint64(due.most[group])
-            for place in range(begin, end):
-                from_rank[seen] = far[place]
-                seen += np.uint64(near[place] >= start)
-            for place in range(seen, last):
-                from_rank[place] = _BEYOND
-        bound = bounds[point]
-        for word in range(masks.shape[1]):
-            low, found = np.uint64(after[word]), np.int64(0)
-            for window in range(low, np.uint64(after[word + 1])):
-                found |= np.int64(from_rank[cells[window]] <= rank[window]) << np.int64(window - low)
-            masks[point, word] = due.reach[bound, word] & due.alive[begun, word] | found
+def core_masks(lists: Lists, due: Due, stop: int, masks: Array) -> None:
+    """Makes masks[point, word] the windows in which each point is core. masks: int64[stop, words]"""
+    start, words = due.starts[0], masks.shape[1]
+    masks[:start] = 0
+    alive_at = np.zeros(stop, np.uint64)
+    _alive_at(due, words, stop, alive_at)
+    longest = (lists.size[start:stop] + lists.new[start:stop]).max()
+    far, since = np.empty(longest + _AT_ONCE, np.uint64), np.empty(longest + _AT_ONCE, np.uint64)
+    counters = np.empty(due.counters.shape[1], np.int64)
+    _core_masks(lists, due, stop, alive_at, far, since, counters, masks)

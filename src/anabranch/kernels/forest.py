@@ -1,11 +1,10 @@
-"""Which cores belong together, for up to 63 windows at once.
+"""Which cores belong together, for up to 63 windows of one level at once.
 
-Two neighbouring points are connected in a window exactly if both are core there. Small cells with a diagonal
-below a range hold only points that are neighbours of each other, so clusters are trees of cells, and two
-cells need a single pair of cores within the range to be joined. Cells have sides b^k, so that many ranges
-share the cells of one `level`; at most two rings of cells around one can hold neighbours.
+Two neighbouring points are connected in a window exactly if both are core there. All points of a cell are
+neighbours of each other (`cells`), so clusters are trees of cells, and two cells need a single pair of cores
+within the range to be joined.
 
-The windows of a level are the bits of a word. A cell knows in which of them it has a core. For two cells that
+Windows are the bits of a word. A cell knows in which of them it has a core. For two cells that
 are near each other, distances between points are measured once for all windows in which both have cores and
 are not of one tree already; a pair of cores joins the trees of all windows of which it is within the range.
 
@@ -21,45 +20,41 @@ in dense places, no window is looked at.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from anabranch.kernels.bits import lowest
+from anabranch.kernels.cells import RINGS, Cells
+from anabranch.kernels.cores import BITS
 from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.ranks import Asked, rank_of
-from anabranch.kernels.searchgrid import Grid, around, cell_at, distance_of, find_cell
+from anabranch.kernels.searchgrid import Grid, around, distance_of, square_of
 
 Array = np.ndarray[Any, Any]
 
-#: More coordinates than this would have too many cells around one; then every point is a cell of its own.
-MOST_AXES = 3
-_RINGS = 2
-#: Ratio of the sides of two levels, by the number of coordinates a: a little below 2 / sqrt(a), see
-#: `level_of`.
-_RATIO = {1: 1.95, 2: 1.39, 3: 1.14}
-_MARGIN = 0.999
+NOBODY = (1 << 31) - 1
 
 
 class Trees(NamedTuple):
-    """For each core the cell that it counts as, one that follows none, and for each window its tree."""
+    """For each core the cell that it counts as, one that follows none; for each window the trees of cells."""
 
     cell_of: Array  # int32[points]
     leader: Array  # int32[windows, cells]: the cell that stands for the tree
+    first: Array  # int32[windows, cells]: the earliest core of the tree of each cell that leads, or NOBODY
 
 
-def level_of(reach: float, axes: int) -> int:
-    """The level whose cells are the widest with a diagonal below the range: side <= reach / sqrt(axes).
-
-    As sides of neighbouring levels differ by less than 2 / sqrt(axes), also reach < 2 side: two rings are
-    enough.
-    """
-    return math.floor(math.log(reach * _MARGIN / math.sqrt(axes)) / math.log(_RATIO[axes]))
-
-
-def side_of(level: int, axes: int) -> float:
-    return float(_RATIO[axes] ** level)
+@leaf
+def some_windows(masks: Array, low: int, count: int, start: int, mask: Array) -> None:
+    """The windows low .. low + count - 1 of all words, at most 63, as one word: into mask[start:]."""
+    word, shift = low // BITS, low % BITS
+    wanted = (1 << count) - 1
+    split = shift + count > BITS
+    for point in range(start, len(mask)):
+        bits = masks[point, word] >> shift
+        if split:
+            bits |= masks[point, word + 1] << (BITS - shift)
+        mask[point] = bits & wanted
 
 
 @leaf
@@ -97,7 +92,19 @@ def _apart(leader: Array, one: int, other: int, both: int) -> int:
 
 
 @leaf
-def _join(leader: Array, one: int, other: int, windows: int) -> None:
+def _link(leader: Array, linked: Array, cell: int, windows: int) -> None:
+    """A cell has a leader, itself at first, in the windows in which it is linked to another."""
+    fresh = windows & ~linked[cell]
+    linked[cell] |= windows
+    while fresh:
+        leader[cell, lowest(fresh)] = cell
+        fresh &= fresh - 1
+
+
+@leaf
+def _join(leader: Array, linked: Array, one: int, other: int, windows: int) -> None:
+    _link(leader, linked, one, windows)
+    _link(leader, linked, other, windows)
     while windows:
         window = lowest(windows)
         windows &= windows - 1
@@ -107,167 +114,171 @@ def _join(leader: Array, one: int, other: int, windows: int) -> None:
 
 @leaf
 def _within(
-    newest: Array, chained: Array, points: Array, mask: Array, one: int, other: int, apart: int,
-    ranges: Array, table: Array, scale: float, reach: Array,
+    cells: Cells, points: Array, mask: Array, start: int, one: int, other: int, apart: int, asked: Asked,
+    reach: Array, within_all: float, most: float,
 ) -> int:  # fmt: skip
-    """Those of the windows `apart` in which a pair of cores of two cells is within the range."""
-    largest = ranges[-1]
+    """Those of the windows `apart` in which a pair of cores of two cells is within the range.
+
+    Squares of distances up to `within_all` are within all ranges; `most` is the largest of these.
+    """
+    older = cells.older
     found = 0
-    here = newest[one]
-    while here >= 0 and apart:
+    here = cells.newest[one]
+    while here >= start and apart:
         mine = mask[here] & apart
         if mine:
-            there = newest[other]
-            while there >= 0:
+            there = cells.newest[other]
+            while there >= start:
                 both = mine & mask[there]
                 if both:
-                    distance = distance_of(points, here, there)
-                    if distance <= largest:
-                        both &= reach[rank_of(distance, ranges, table, scale)]
-                        found |= both
-                        apart &= ~both
-                        mine &= ~both
-                there = chained[there]
-        here = chained[here]
+                    square = square_of(points, here, there)
+                    if square > within_all:
+                        distance = np.sqrt(square)
+                        if distance <= most:
+                            both &= reach[rank_of(distance, asked.ranges, asked.table, asked.scale)]
+                        else:
+                            both = 0
+                    found |= both
+                    apart &= ~both
+                    mine &= ~both
+                there = older[there]
+        here = older[here]
     return found
 
 
-@kernel
-def _into_cells(
-    points: Array, mask: Array, start: int, stop: int, side: float, table: Array, places: Array,
-    cell_of: Array, chained: Array, newest: Array, held: Array,
-) -> int:  # fmt: skip
-    """Finds the cells of all points with a bit in their mask; returns how many cells there are."""
-    axes = points.shape[1]
-    used = 0
-    for point in range(start, stop):
-        if mask[point] == 0:
+@leaf
+def _join_near(
+    cells: Cells, ring: int, points: Array, mask: Array, start: int, asked: Asked, reach: Array,
+    within_all: float, most: float, held: Array, linked: Array, leader: Array, follows: Array,
+) -> None:  # fmt: skip
+    """Joins all cells with those of a ring around them."""
+    near, after = cells.near, cells.after
+    for cell in range(len(held)):
+        mine = held[cell]
+        if not mine:
             continue
-        x = cell_at(points[point, 0], side)
-        y = cell_at(points[point, 1], side) if axes > 1 else 0
-        z = cell_at(points[point, 2], side) if axes > 2 else 0
-        cell = find_cell(table, places, x, y, z)
-        if cell < 0:
-            slot = ~cell
-            cell = used
-            used += 1
-            table[slot] = cell
-            places[cell, 0], places[cell, 1], places[cell, 2] = x, y, z
-            newest[cell] = -1
-            held[cell] = 0
-        cell_of[point] = cell
-        chained[point] = newest[cell]
-        newest[cell] = point
-        held[cell] |= mask[point]
-    return used
+        one = _followed(follows, cell)
+        for spot in range(after[cell * RINGS + ring], after[cell * RINGS + ring + 1]):
+            both = mine & held[near[spot]]
+            if not both:
+                continue
+            other = _followed(follows, near[spot])
+            if one == other:
+                continue
+            known = both & linked[one] & linked[other]
+            apart = both & ~known | _apart(leader, one, other, known)
+            joined = 0
+            if apart:
+                joined = _within(
+                    cells, points, mask, start, cell, near[spot], apart, asked, reach, within_all, most
+                )
+            if apart == joined and not held[one] & ~both:
+                joined &= linked[one]
+                follows[one] = other
+            elif apart == joined and not held[other] & ~both:
+                joined &= linked[other]
+                follows[other] = one
+            if joined:
+                _join(leader, linked, one, other, joined)
+            one = _followed(follows, one)
 
 
-@kernel
-def _around(axes: int, ring: int) -> Array:
-    """Half of the cells of a ring around one: the other half looks at this one. int64[cells, 3]"""
-    out = np.empty(((2 * ring + 1) ** 3, 3), np.int64)
-    found = 0
-    across, above = ring if axes > 1 else 0, ring if axes > 2 else 0
-    for i in range(-ring, 1):
-        for j in range(-across, across + 1 if i < 0 else 1):
-            for k in range(-above, above + 1 if i < 0 or j < 0 else 0):
-                if max(abs(i), abs(j), abs(k)) == ring:
-                    out[found, 0], out[found, 1], out[found, 2] = i, j, k
-                    found += 1
-    return out[:found]
+@leaf
+def _hold(cell_of: Array, mask: Array, start: int, held: Array) -> None:
+    for point in range(start, len(mask)):
+        held[cell_of[point]] |= mask[point]
 
 
 @kernel
 def grow(
-    points: Array, mask: Array, start: int, stop: int, side: float, windows: int, asked: Asked, reach: Array
-) -> Trees:
-    """The trees of the cores that `mask` (int64[stop]) tells of points start..stop.
+    cells: Cells, points: Array, mask: Array, start: int, windows: int, asked: Asked, reach: Array,
+    least: float, most: float,
+) -> Trees:  # fmt: skip
+    """The trees of the cores that `mask` (int64[stop]) tells of points start..stop, which are in the cells.
 
     First adjacent cells, then the second ring: by then nearly all cells there are in the same tree already.
-    reach: int64[ranks + 1], the windows with a range of at least this rank.
+    reach: int64[ranks + 1], the windows with a range of at least this rank; ranges are least..most.
     """
-    ranges, slots_of_ranks, scale = asked.ranges, asked.table, asked.scale
-    cores = 0
-    for point in range(start, stop):
-        cores += mask[point] != 0
-    slots = 16
-    while slots < 2 * cores:
-        slots *= 2
-    table, places = np.full(slots, -1, np.int32), np.empty((cores, 3), np.int64)
-    cell_of, chained = np.zeros(stop, np.int32), np.empty(stop, np.int32)
-    newest, held = np.empty(cores, np.int32), np.empty(cores, np.int64)
-    used = _into_cells(points, mask, start, stop, side, table, places, cell_of, chained, newest, held)
-    leader, follows, linked = np.empty((used, windows), np.int32), np.arange(used), np.zeros(used, np.int64)
-    for cell in range(used):
-        leader[cell, :] = cell
-    for ring in range(1, _RINGS + 1):
-        around = _around(points.shape[1], ring)
-        for cell in range(used):
-            x, y, z = places[cell, 0], places[cell, 1], places[cell, 2]
-            one = _followed(follows, cell)
-            for spot in range(len(around)):
-                near = find_cell(table, places, x + around[spot, 0], y + around[spot, 1], z + around[spot, 2])
-                if near < 0 or not held[cell] & held[near]:
-                    continue
-                other = _followed(follows, near)
-                if one == other:
-                    continue
-                both = held[cell] & held[near]
-                known = both & linked[one] & linked[other]
-                apart = both & ~known | _apart(leader, one, other, known)
-                joined = 0
-                if apart:
-                    joined = _within(
-                        newest, chained, points, mask, cell, near, apart,
-                        ranges, slots_of_ranks, scale, reach,
-                    )  # fmt: skip
-                if apart == joined and not held[one] & ~both:
-                    joined &= linked[one]
-                    follows[one] = other
-                elif apart == joined and not held[other] & ~both:
-                    joined &= linked[other]
-                    follows[other] = one
-                _join(leader, one, other, joined)
-                linked[one] |= joined
-                linked[other] |= joined
-                one = _followed(follows, one)
-    return _flat(cell_of, leader, follows, start, mask)
+    used = cells.used[0]
+    held, linked = np.zeros(used, np.int64), np.zeros(used, np.int64)
+    _hold(cells.cell_of, mask, start, held)
+    leader, follows = np.empty((used, windows), np.int32), np.arange(used).astype(np.int32)
+    for ring in range(RINGS):
+        _join_near(
+            cells, ring, points, mask, start, asked, reach, least * least * (1.0 - 1e-15), most,
+            held, linked, leader, follows,
+        )  # fmt: skip
+    return _flat(cells.cell_of, leader, linked, held, follows, start, mask)
+
+
+@leaf
+def _places(held: Array, follows: Array, place: Array) -> int:
+    """Numbers cells with cores that follow none, in `place`; the others get that of the one they follow."""
+    left = 0
+    for cell in range(len(held)):
+        if held[cell] and follows[cell] == cell:
+            place[cell] = left
+            left += 1
+    for cell in range(len(held)):
+        if held[cell]:
+            place[cell] = place[_followed(follows, cell)]
+    return left
+
+
+@leaf
+def _lead(leader: Array, linked: Array, held: Array, follows: Array, place: Array, flat: Array) -> None:
+    windows = leader.shape[1]
+    for cell in range(len(held)):
+        if held[cell] and follows[cell] == cell:
+            for window in range(windows):
+                tree = tree_of(leader, cell, window) if linked[cell] >> window & 1 else cell
+                flat[window, place[cell]] = place[tree]
+
+
+@leaf
+def _first_cores(
+    cell_of: Array, mask: Array, start: int, place: Array, flat: Array, seen: Array, counts_as: Array,
+    first: Array,
+) -> None:  # fmt: skip
+    """The cell that each core counts as and the earliest core of each tree."""
+    for point in range(start, len(mask)):
+        if mask[point]:
+            cell = place[cell_of[point]]
+            counts_as[point] = cell
+            bits = mask[point] & ~seen[cell]
+            seen[cell] |= bits
+            while bits:
+                window = lowest(bits)
+                bits &= bits - 1
+                tree = flat[window, cell]
+                first[window, tree] = min(first[window, tree], point)
 
 
 @kernel
-def _flat(cell_of: Array, leader: Array, follows: Array, start: int, mask: Array) -> Trees:
-    """Leaves only the cells that follow none, and in each window the one that stands for the tree."""
-    cells, windows = leader.shape
-    place = np.empty(cells, np.int32)
-    left = 0
-    for cell in range(cells):
-        if follows[cell] == cell:
-            place[cell] = left
-            left += 1
-    for cell in range(cells):
-        place[cell] = place[_followed(follows, cell)]
-    for point in range(start, len(cell_of)):
-        if mask[point]:
-            cell_of[point] = place[cell_of[point]]
-    flat = np.empty((windows, left), np.int32)
-    for cell in range(cells):
-        if follows[cell] == cell:
-            for window in range(windows):
-                flat[window, place[cell]] = place[tree_of(leader, cell, window)]
-    return Trees(cell_of, flat)
+def _flat(
+    cell_of: Array, leader: Array, linked: Array, held: Array, follows: Array, start: int, mask: Array
+) -> Trees:
+    """Leaves only cells with cores that follow none, and in each window the one that stands for the tree."""
+    used, windows = leader.shape
+    place = np.empty(used, np.int32)
+    left = _places(held, follows, place)
+    flat, first = np.empty((windows, left), np.int32), np.full((windows, left), NOBODY, np.int32)
+    _lead(leader, linked, held, follows, place, flat)
+    counts_as, seen = np.zeros(len(mask), np.int32), np.zeros(left, np.int64)
+    _first_cores(cell_of, mask, start, place, flat, seen, counts_as, first)
+    return Trees(counts_as, flat, first)
 
 
 @kernel
 def grow_points(
-    points: Array, mask: Array, start: int, stop: int, grid: Grid, side: float, rings: int, windows: int,
-    asked: Asked, reach: Array,
+    points: Array, mask: Array, start: int, grid: Grid, side: float, rings: int, windows: int, asked: Asked,
+    reach: Array,
 ) -> Trees:  # fmt: skip
     """The same with every point a cell of its own, by the search grid: for many coordinates or huge ones."""
     ranges, table, scale = asked.ranges, asked.table, asked.scale
-    cell_of = np.arange(stop).astype(np.int32)
-    leader = np.empty((stop, windows), np.int32)
-    for point in range(stop):
-        leader[point, :] = point
+    stop = len(mask)
+    leader, linked = np.empty((stop, windows), np.int32), np.zeros(stop, np.int64)
+    itself = np.arange(stop).astype(np.int32)
     chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
     for point in range(start, stop):
         if not mask[point]:
@@ -279,6 +290,8 @@ def grow_points(
                     distance = distance_of(points, point, other)
                     if distance <= ranges[-1]:
                         joined = mask[point] & mask[other] & reach[rank_of(distance, ranges, table, scale)]
-                        _join(leader, point, other, joined)
+                        _join(leader, linked, point, other, joined)
                 other = grid.older[other]
-    return _flat(cell_of, leader, np.arange(stop), 0, mask)
+    held = mask.copy()
+    held[:start] = 0
+    return _flat(itself, leader, linked, held, itself.copy(), start, mask)

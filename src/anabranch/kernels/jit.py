@@ -21,7 +21,8 @@ def leaf(function: F) -> F:
     """A kernel for the innermost loop of another: inlined, and without counting references.
 
     By default a call counts two references for each array it passes, 5 ns each: more than a small loop takes.
-    Without counting, a leaf must not make arrays, not even slices.
+    So may a loop that takes arrays out of a named tuple. Without counting, a leaf must not make arrays, not
+    even slices: a kernel makes what a leaf needs.
     """
     options: dict[str, Any] = {"cache": True, "nogil": True, "forceinline": True, "_nrt": False}
     compiled: Any = njit(**options)(function)

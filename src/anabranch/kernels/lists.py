@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.jit import leaf
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import distance_of
 
@@ -68,39 +68,32 @@ def insert(entries: Array, low: int, high: int, entry: int) -> int:
     return place
 
 
-class Ordered(NamedTuple):
-    """Whole lists by rank, then newest first, for those who read many of them."""
-
-    at: Array  # int64[points + 1]: where the list of each point begins
-    near: Array  # int32[entries]: the neighbour
-    rank: Array  # int32[entries]
-
-
-@kernel
-def in_order(lists: Lists, first: int, stop: int) -> Ordered:
-    """The lists of points first..stop with the newcomers behind them; those before are empty."""
-    pool, sizes, waiting = lists.pool, lists.size, lists.new
-    at = np.zeros(stop + 1, np.int64)
-    longest = 0
-    for point in range(first, stop):
-        size = sizes[point] + waiting[point] if lists.bound[point] else 0
-        at[point + 1] = at[point] + size
-        longest = max(longest, size)
-    out = Ordered(at, np.empty(at[stop], np.int32), np.empty(at[stop], np.int32))
-    entries = np.empty(longest, np.int64)
-    for point in range(first, stop):
-        size, low, begin = at[point + 1] - at[point], at[point], lists.at[point]
-        for place in range(size):
-            if place < sizes[point]:
-                entries[place] = pool[begin + place]
-            else:
-                insert(entries, 0, place, pool[begin + place])
-        for place in range(size):
-            out.near[low + place], out.rank[low + place] = near_in(entries[place]), rank_in(entries[place])
-    return out
+@leaf
+def in_order(lists: Lists, point: int, top: int, near: Array, far: Array) -> int:
+    """The list of a point with the newcomers behind it, by rank, as far as rank `top`: neighbours into
+    `near`, their ranks into `far`. Returns how many there are. Sorts the newcomers where they wait.
+    """
+    pool, old = lists.pool, lists.at[point]
+    end = old + lists.size[point]
+    last = end + lists.new[point]
+    for place in range(end + 1, last):
+        insert(pool, end, place, pool[place])
+    beyond = (top + 1) << _RANK
+    size = 0
+    for new in range(end, last + 1):
+        newcomer = min(pool[new], beyond) if new < last else beyond
+        while old < end and pool[old] < newcomer:
+            near[size], far[size] = near_in(pool[old]), rank_in(pool[old])
+            old += 1
+            size += 1
+        if newcomer == beyond:
+            break
+        near[size], far[size] = near_in(newcomer), rank_in(newcomer)
+        size += 1
+    return size
 
 
-@kernel
+@leaf
 def entries_of(lists: Lists, first: int, count: int) -> int:
     """How many entries the lists of points first..count need, each with its box."""
     total = 0
@@ -110,7 +103,7 @@ def entries_of(lists: Lists, first: int, count: int) -> int:
     return total
 
 
-@kernel
+@leaf
 def carry_over(old: Lists, new: Lists, shift: int, first: int, count: int) -> None:
     """Copies the lists of points first..count to places `shift` lower, without what arrived before `first`.
 
@@ -144,7 +137,7 @@ def carry_over(old: Lists, new: Lists, shift: int, first: int, count: int) -> No
         new.full[place] = old.full[place] - shift
 
 
-@kernel
+@leaf
 def recast(lists: Lists, points: Array, count: int, before: Array, asked: Asked) -> None:
     """Gives all entries their ranks among other ranges than `before`; drops those beyond the largest.
 

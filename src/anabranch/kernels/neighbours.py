@@ -78,7 +78,7 @@ def _settled(
     return kept
 
 
-@kernel
+@leaf
 def _settle_full(lists: Lists, first: int, limits: Array, merged: Array) -> bool:
     """Empties the boxes that are full; False if the pool has no room for a list to move.
 
@@ -103,7 +103,7 @@ def _settle_full(lists: Lists, first: int, limits: Array, merged: Array) -> bool
     return True
 
 
-@kernel
+@leaf
 def _gather(
     points: Array, point: int, first: int, grid: Grid, side: float, rings: int, largest: float,
     chains: Array, near: Array, far: Array, seen: Array,
@@ -132,7 +132,7 @@ def _gather(
     return found
 
 
-@kernel
+@leaf
 def _own_list(owner: int, first: int, far: Array, seen: Array, asked: Asked, own: Array) -> int:
     """The list of a new point into `own`, from the bits of its neighbours, newest first; returns its size.
 
@@ -160,21 +160,11 @@ def _own_list(owner: int, first: int, far: Array, seen: Array, asked: Asked, own
     return size
 
 
-@kernel
-def enter(
-    points: Array, start: int, stop: int, first: int, grid: Grid, side: float, rings: int,
-    lists: Lists, asked: Asked,
+@leaf
+def _enter(
+    points: Array, start: int, stop: int, first: int, grid: Grid, side: float, rings: int, lists: Lists,
+    asked: Asked, chains: Array, near: Array, far: Array, seen: Array, own: Array, merged: Array,
 ) -> int:  # fmt: skip
-    """Enters points start..stop one by one; returns where it stopped because the pool is full.
-
-    points: float64[n, axes]; first: the oldest point that a window can still hold. The grid and the lists
-    hold the points before `start`. It has come to an end if it returns `stop` and no box is full.
-    """
-    chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
-    near = np.empty(stop - first + 1, np.int32)
-    far = np.empty(stop, np.float64)
-    seen = np.zeros(((stop - first) >> 5) + 1, np.int64)
-    own, merged = np.empty(stop - first + 1, np.int64), np.empty(stop - first + BOX + 1, np.int64)
     ranges, limits, table, scale = asked.ranges, asked.limits, asked.table, asked.scale
     pool, bounds = lists.pool, lists.bound
     if not _settle_full(lists, first, limits, merged):
@@ -207,3 +197,23 @@ def enter(
         if not _settle_full(lists, first, limits, merged):
             return point + 1
     return stop
+
+
+@kernel
+def enter(
+    points: Array, start: int, stop: int, first: int, grid: Grid, side: float, rings: int,
+    lists: Lists, asked: Asked,
+) -> int:  # fmt: skip
+    """Enters points start..stop one by one; returns where it stopped because the pool is full.
+
+    points: float64[n, axes]; first: the oldest point that a window can still hold. The grid and the lists
+    hold the points before `start`. It has come to an end if it returns `stop` and no box is full.
+    """
+    chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
+    near = np.empty(stop - first + 1, np.int32)
+    far = np.empty(stop, np.float64)
+    seen = np.zeros(((stop - first) >> 5) + 1, np.int64)
+    own, merged = np.empty(stop - first + 1, np.int64), np.empty(stop - first + BOX + 1, np.int64)
+    return _enter(
+        points, start, stop, first, grid, side, rings, lists, asked, chains, near, far, seen, own, merged
+    )

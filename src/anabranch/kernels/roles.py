@@ -1,7 +1,7 @@
 """Who is what in which window: core or edge of which cluster, or noise; and clusters in a few numbers.
 
-Cores and trees are known (cores, forest). What is not core is an edge of the cluster of its nearest core, for
-all windows at once; then clusters get their numbers, by their earliest members, and all members theirs.
+Cores, trees and edges are known (cores, forest, nearest_core). Clusters get their numbers, by their earliest
+members, and all members theirs.
 """
 
 from __future__ import annotations
@@ -12,166 +12,23 @@ import numpy as np
 
 from anabranch.kernels.bits import lowest
 from anabranch.kernels.cores import BITS, Due
+from anabranch.kernels.forest import NOBODY
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.lists import Ordered
-from anabranch.kernels.searchgrid import distance_of
+from anabranch.kernels.nearest_core import Edges
 
 Array = np.ndarray[Any, Any]
 
 NOISE, CORE, EDGE = 0, 1, 2
-_NOBODY = (1 << 31) - 1
-
-
-class Edges(NamedTuple):
-    """A core is the nearest one to a point in some windows of a word. By point."""
-
-    point: Array  # int32[edges]
-    core: Array  # int32[edges]
-    word: Array  # int32[edges]
-    windows: Array  # int64[edges]: bits
 
 
 class Woods(NamedTuple):
-    """The trees of all words (forest.Trees), one after the other."""
+    """The trees of all windows (forest.Trees), one after the other."""
 
-    cell_of: Array  # int32[words, points]
-    before: Array  # int64[words + 1]: how many cells there are in the words before
-    leader: Array  # int32[windows, cells of their word], flat
-    at: Array  # int64[windows]: where those of a window begin
-
-
-@kernel
-def _new_edges(room: int) -> Edges:
-    return Edges(
-        np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64)
-    )
-
-
-@kernel
-def _wider(old: Edges, used: int, room: int) -> Edges:
-    new = _new_edges(room)
-    new.point[:used], new.core[:used], new.word[:used] = old.point[:used], old.core[:used], old.word[:used]
-    new.windows[:used] = old.windows[:used]
-    return new
-
-
-@leaf
-def _note(edges: Edges, used: int, point: int, core: int, windows: Array) -> int:
-    """Writes the words of `windows` that are not 0; returns how many edges there are."""
-    for word in range(len(windows)):
-        edges.point[used], edges.core[used], edges.word[used] = point, core, word
-        edges.windows[used] = windows[word]
-        used += windows[word] != 0
-    return used
-
-
-@leaf
-def _nearest_of_tied(
-    near: Array, points: Array, masks: Array, point: int, low: int, high: int, wanted: Array, found: Array,
-    nearest: Array, distance: Array,
-) -> None:  # fmt: skip
-    """Of neighbours low..high, which are of the same rank, the nearest core in each window, the earliest of
-    equals: nearest[word, bit] for the windows found[word], which are wanted[word].
-    """
-    found[:] = 0
-    for place in range(low, high):
-        other = near[place]
-        away = distance_of(points, point, other)
-        for word in range(len(wanted)):
-            bits = wanted[word] & masks[other, word]
-            while bits:
-                bit = lowest(bits)
-                bits &= bits - 1
-                if (
-                    not found[word] >> bit & 1
-                    or away < distance[word, bit]
-                    or (away == distance[word, bit] and other < nearest[word, bit])
-                ):
-                    found[word] |= 1 << bit
-                    nearest[word, bit], distance[word, bit] = other, away
-
-
-@kernel
-def edges_in(lists: Ordered, points: Array, masks: Array, due: Due, stop: int) -> Edges:
-    """The nearest core of every edge in every window; of equally near ones the earliest.
-
-    The list of a point that is not core holds all its neighbours in the window, as they are fewer than
-    `count`. It is by rank: the first core is the nearest, unless others have the same rank.
-    masks: int64[points, words]
-    """
-    near, ranks, reach, starts = lists.near, lists.rank, due.reach, due.starts
-    words = masks.shape[1]
-    wanted, hits, tied = np.empty(words, np.int64), np.empty(words, np.int64), np.empty(words, np.int64)
-    nearest, distance = np.empty((words, BITS), np.int32), np.empty((words, BITS), np.float64)
-    edges, used, begun = _new_edges(8 * stop), 0, 0
-    for point in range(starts[0], stop):
-        while begun < len(starts) and starts[begun] <= point:
-            begun += 1
-        more = 0
-        for word in range(words):
-            wanted[word] = due.alive[begun, word] & ~masks[point, word]
-            more |= wanted[word]
-        place, end = lists.at[point], lists.at[point + 1] if more else lists.at[point]
-        most = used + (end - place + len(due.rank) + 1) * (words + 1)
-        if most > len(edges.point):
-            edges = _wider(edges, used, 2 * most)
-        while place < end:
-            rank, other = ranks[place], near[place]
-            place += 1
-            if place == end or ranks[place] != rank:
-                hit = 0
-                for word in range(words):
-                    hits[word] = wanted[word] & reach[rank, word] & masks[other, word]
-                    wanted[word] &= ~hits[word]
-                    hit |= hits[word]
-                if hit:
-                    used = _note(edges, used, point, other, hits)
-                continue
-            low = place - 1
-            while place < end and ranks[place] == rank:
-                place += 1
-            for word in range(words):
-                hits[word] = wanted[word] & reach[rank, word]
-            _nearest_of_tied(near, points, masks, point, low, place, hits, tied, nearest, distance)
-            for word in range(words):
-                wanted[word] &= ~tied[word]
-                while tied[word]:
-                    bit = lowest(tied[word])
-                    tied[word] &= tied[word] - 1
-                    edges.point[used], edges.core[used] = point, nearest[word, bit]
-                    edges.word[used], edges.windows[used] = word, 1 << bit
-                    used += 1
-    return Edges(edges.point[:used], edges.core[:used], edges.word[:used], edges.windows[:used])
-
-
-@leaf
-def _be_first(
-    first: Array, seen: Array, woods: Woods, due: Due, point: int, core: int, word: int, bits: int
-) -> None:
-    """Notes a member of the tree of `core` in the windows `bits`, unless the core's cell had earlier ones."""
-    cell = woods.cell_of[word, core]
-    bits &= ~seen[woods.before[word] + cell]
-    seen[woods.before[word] + cell] |= bits
-    while bits:
-        low = woods.at[due.after[word] + lowest(bits)]
-        bits &= bits - 1
-        tree = low + woods.leader[low + cell]
-        first[tree] = min(first[tree], point)
-
-
-@kernel
-def _first_members(masks: Array, woods: Woods, edges: Edges, due: Due, stop: int) -> Array:
-    """The earliest member of each tree of each window: int32, as woods.leader; _NOBODY if there is none."""
-    first, seen = np.full(len(woods.leader), _NOBODY, np.int32), np.zeros(woods.before[-1], np.int64)
-    edge = 0
-    for point in range(due.starts[0], stop):
-        for word in range(masks.shape[1]):
-            if masks[point, word]:
-                _be_first(first, seen, woods, due, point, point, word, masks[point, word])
-        while edge < len(edges.point) and edges.point[edge] == point:
-            _be_first(first, seen, woods, due, point, edges.core[edge], edges.word[edge], edges.windows[edge])
-            edge += 1
-    return first
+    part: Array  # int32[windows]: which of the cell_of
+    cell_of: Array  # int32[parts, points]
+    at: Array  # int64[windows + 1]: where those of a window begin
+    leader: Array  # int32[windows, cells], flat
+    first: Array  # int32[windows, cells], flat: the earliest core of each tree
 
 
 @leaf
@@ -181,7 +38,7 @@ def _number(first: Array, low: int, high: int, begin: int, bitmap: Array, holder
     bitmap: int64, all 0, with 32 bits a word, one for each point of the window. holder: int32[points]
     """
     for tree in range(low, high):
-        if first[tree] != _NOBODY:
+        if first[tree] != NOBODY:
             place = first[tree] - begin
             bitmap[place >> 5] |= 1 << (place & 31)
             holder[place] = tree
@@ -212,6 +69,42 @@ def _label(
         clusters[to + place] = of_cell[np.uint32(cell_of[first + place])] * np.int32(roles[to + place])
 
 
+@leaf
+def _by_window(edges: Edges, after: Array, point: Array, core: Array) -> None:
+    """Makes after[w] where the edges of window w end, in point and core; they stay by arrival."""
+    for window in edges.window:
+        after[window + 1] += 1
+    for window in range(1, len(after)):
+        after[window] += after[window - 1]
+    for edge in range(len(edges.window)):
+        place = after[edges.window[edge]]
+        after[edges.window[edge]] += 1
+        point[place], core[place] = edges.point[edge], edges.core[edge]
+
+
+@leaf
+def _role_of_all(
+    window: int, mask: Array, bit: int, cell_of: Array, woods: Woods, due: Due, stop: int, after: Array,
+    point: Array, core: Array, bitmap: Array, holder: Array, of_cell: Array, at: int, clusters: Array,
+    roles: Array,
+) -> int:  # fmt: skip
+    """Clusters and roles in one window; returns how many clusters it has."""
+    first, leader = woods.first, woods.leader
+    low, high, begin = woods.at[window], woods.at[window + 1], due.starts[due.group[window]]
+    edge, last = after[window - 1] if window else 0, after[window]
+    for place in range(edge, last):
+        tree = low + leader[low + cell_of[core[place]]]
+        first[tree] = min(first[tree], point[place])
+    count = _number(first, low, high, begin, bitmap, holder)
+    for cell in range(high - low):
+        of_cell[cell] = first[low + leader[low + cell]]
+    _label(mask, bit, cell_of, of_cell, begin, stop, at, clusters, roles)
+    for place in range(edge, last):
+        clusters[at + point[place] - begin] = of_cell[cell_of[core[place]]]
+        roles[at + point[place] - begin] = EDGE
+    return count
+
+
 @kernel
 def roles_in(
     masks: Array, woods: Woods, edges: Edges, due: Due, stop: int, at: Array, clusters: Array, roles: Array,
@@ -220,31 +113,23 @@ def roles_in(
     """Who is what in all windows: cluster 0 is noise, others count from 1 by earliest member.
 
     The results of window w begin at at[w] of clusters (int32) and roles (uint8), and counts[w] is the number
-    of its clusters.
+    of its clusters. woods.first becomes the numbers of clusters.
     """
-    numbers = _first_members(masks, woods, edges, due, stop)
-    longest = stop - due.starts[0]
+    longest, windows = stop - due.starts[0], len(due.rank)
     bitmap, holder = np.zeros((longest >> 5) + 1, np.int64), np.empty(longest, np.int32)
-    of_cell = np.zeros(woods.before[-1] + 1, np.int32)
-    for word in range(masks.shape[1]):
-        cell_of, mask = woods.cell_of[word], masks[:, word].copy()
-        cells = woods.before[word + 1] - woods.before[word]
-        for window in range(due.after[word], due.after[word + 1]):
-            low, begin = woods.at[window], due.starts[due.group[window]]
-            counts[window] = _number(numbers, low, low + cells, begin, bitmap, holder)
-            for cell in range(cells):
-                of_cell[cell] = numbers[low + woods.leader[low + cell]]
-            bit = window - due.after[word]
-            _label(mask, bit, cell_of, of_cell, begin, stop, at[window], clusters, roles)
-    for edge in range(len(edges.point)):
-        point, word, bits = edges.point[edge], edges.word[edge], edges.windows[edge]
-        cell = woods.cell_of[word, edges.core[edge]]
-        while bits:
-            window = due.after[word] + lowest(bits)
-            bits &= bits - 1
-            low, place = woods.at[window], at[window] + point - due.starts[due.group[window]]
-            clusters[place] = numbers[low + woods.leader[low + cell]]
-            roles[place] = EDGE
+    of_cell = np.zeros(len(woods.leader) + 1, np.int32)
+    after, some = np.zeros(windows + 1, np.int64), len(edges.window)
+    point, core = np.empty(some, np.int32), np.empty(some, np.int32)
+    _by_window(edges, after, point, core)
+    mask = masks[:, 0].copy()
+    for window in range(windows):
+        if window and window % BITS == 0:
+            mask = masks[:, window // BITS].copy()
+        cell_of = woods.cell_of[woods.part[window]]
+        counts[window] = _role_of_all(
+            window, mask, window % BITS, cell_of, woods, due, stop, after, point, core, bitmap, holder,
+            of_cell, at[window], clusters, roles,
+        )  # fmt: skip
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.jit import leaf
 
 Array = np.ndarray[Any, Any]
 
@@ -94,7 +94,7 @@ def find_cell(table: Array, places: Array, x: int, y: int, z: int) -> int:
     return ~slot
 
 
-@kernel
+@leaf
 def into_grid(grid: Grid, points: Array, point: int, side: float) -> None:
     axes = points.shape[1]
     x = cell_at(points[point, 0], side)
@@ -114,14 +114,14 @@ def into_grid(grid: Grid, points: Array, point: int, side: float) -> None:
     grid.newest[cell] = point
 
 
-@kernel
+@leaf
 def fill_grid(grid: Grid, points: Array, count: int, side: float) -> None:
     """Puts points 0..count into an empty grid."""
     for point in range(count):
         into_grid(grid, points, point, side)
 
 
-@kernel
+@leaf
 def around(grid: Grid, points: Array, point: int, first: int, side: float, reach: int, chains: Array) -> int:
     """Writes the newest points of the cells around a point into `chains`; returns how many cells have any."""
     axes = points.shape[1]

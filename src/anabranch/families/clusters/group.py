@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.families.clusters.answers import Answers
@@ -214,9 +215,13 @@ class Group:
     def _answer(self, windows: list[Window]) -> None:
         """The clusters of windows that end with the newest point, all at once."""
         if windows:
-            found = self.structure.clusters((_pattern(query), first) for query, _, _, first in windows)
-            for query, start, end, first in windows:
-                self._emit(query, start, end, found[_pattern(query), first])
+            found = self.structure.clusters(
+                np.array([query.spec.range for query, *_ in windows], np.float64),
+                np.array([query.spec.count for query, *_ in windows], np.int64),
+                np.array([first for *_, first in windows], np.int64),
+            )
+            for (query, start, end, _), each in zip(windows, found, strict=True):
+                self._emit(query, start, end, each)
 
     def _emit(self, query: Standing, start: Time, end: Time, found: Found) -> None:
         window = (query, start, end)

@@ -6,38 +6,40 @@ that takes a zone over.
 
 Points have positions in the group's sequence of points; the arrays here begin at `offset` and are moved down
 when they are full. A point is entered once, whatever the queries (kernels/neighbours); the windows that are
-due at the same point are answered together (kernels/cores, forest, roles).
+due at the same point are answered together (kernels/cores, forest, nearest_core, roles).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from anabranch.kernels import cores, forest, lists, neighbours, ranks, roles, searchgrid
+from anabranch.kernels import cells, cores, forest, lists, nearest_core, neighbours, ranks, roles, searchgrid
 from anabranch.zones.columns import Array
 
 _LEAST_ROOM = 256
 #: Below this range squares of differences can vanish, and cells by range would not tell who is a neighbour.
 _LEAST_RANGE = 1e-140
 
+_NO_LEVEL = -(1 << 62)  # of a range for which points are taken one by one
+
 Pattern = tuple[float, int]  # range, count
 
 
 @dataclass(slots=True)
 class Found:
-    """The cluster and the role of each point of one window; clusters count from 1 by earliest member."""
+    """The cluster and the role of each point of one window; clusters count from 1 by earliest member.
+
+    It is looked at before the next windows are due.
+    """
 
     start: int  # position of the window's first point
     clusters: Array  # int32[points], 0 for noise
     roles: Array  # uint8[points]
     count: int
-
-
-Due = tuple[Pattern, int]  # and the position of the first point of the window
 
 
 class Structure:
@@ -51,7 +53,11 @@ class Structure:
         self.asked = ranks.new_asked([(0.0, 0)])
         self._side = searchgrid.cell_side(0.0)
         self._farthest = 0.0  # the greatest coordinate so far, without its sign
-        self._levels: dict[float, int | None] = {}  # of the ranges that are asked for
+        self._by_range: Array = np.empty(0, np.int64)  # the level of each range that is asked for
+        self._levels: Array = np.empty(0, np.int64)  # the same, as far as coordinates let them be used
+        self._cells: dict[int, cells.Cells] = {}  # of levels that were due
+        self._clusters: Array = np.empty(0, np.int32)  # of the windows that were due last
+        self._roles: Array = np.empty(0, np.uint8)
 
     @property
     def stop(self) -> int:
@@ -60,8 +66,13 @@ class Structure:
 
     @property
     def nbytes(self) -> int:
-        """What is kept to know clusters: neighbours, but neither coordinates nor the search grid."""
+        """What is kept to know clusters: neighbours, but neither coordinates nor search grid and cells."""
         return sum(array.nbytes for array in self.lists)
+
+    @property
+    def grid_bytes(self) -> int:
+        """The search grid and the cells, with room that is not in use."""
+        return sum(array.nbytes for kept in (self.grid, *self._cells.values()) for array in kept)
 
     @property
     def _rings(self) -> int:
@@ -74,7 +85,9 @@ class Structure:
         Pairs of earlier points stay as they are: a query sees only points that arrive after its activation.
         """
         before, self.asked = self.asked, ranks.new_asked(sorted(set(patterns)))
-        self._levels = {reach: self._level(reach) for reach in self.asked.ranges.tolist()}
+        levels = [self._level(reach) for reach in self.asked.ranges.tolist()]
+        self._by_range = np.array(levels, np.int64)
+        self._use_levels()
         if not np.array_equal(before.ranges, self.asked.ranges):
             lists.recast(self.lists, self.points, self.count, before.ranges, self.asked)
         side = searchgrid.cell_side(float(self.asked.ranges[-1]))
@@ -92,7 +105,7 @@ class Structure:
         farthest = float(sizes.max(initial=0.0))
         if farthest > self._farthest:
             self._farthest = farthest
-            self._levels = {reach: self._level(reach) for reach in self._levels}
+            self._use_levels()
         while True:
             start = neighbours.enter(
                 self.points, start, stop, self.first, self.grid, self._side, self._rings,
@@ -110,63 +123,83 @@ class Structure:
             self._make_room(0)
             self.offset = position
 
-    def clusters(self, windows: Iterable[Due]) -> dict[Due, Found]:
-        """The clusters of windows that end with the newest point, each given by its pattern and its start."""
-        levels: dict[int | None, list[Due]] = defaultdict(list)
-        for window in dict.fromkeys(windows):
-            levels[self._levels[window[0][0]]].append(window)
-        words = [
-            (level, due[low : low + cores.BITS])
-            for level, due in levels.items()
-            for low in range(0, len(due), cores.BITS)
-        ]
-        flat = [window for _, due in words for window in due]
-        starts = np.array([start for _, start in flat], np.int64)
-        due = cores.new_due(
-            np.searchsorted(self.asked.ranges, [pattern[0] for pattern, _ in flat]),
-            np.array([pattern[1] for pattern, _ in flat], np.int32),
-            starts - self.offset,
-            [len(due) for _, due in words],
-            len(self.asked.ranges),
-        )
-        masks = np.empty((self.count, len(words)), np.int64)
-        ordered = lists.in_order(self.lists, int(due.starts[0]), self.count)
-        cores.core_masks(ordered, self.lists.bound, due, self.count, masks)
-        woods = self._woods([level for level, _ in words], masks, due)
-        edges = roles.edges_in(ordered, self.points, masks, due, self.count)
+    def clusters(self, ranges: Array, counts: Array, starts: Array) -> list[Found]:
+        """The clusters of windows that end with the newest point, each given by its range, its count and the
+        position of its first point. Windows that are the same share what was found. It holds until the next
+        call: memory that was never written to costs more than all that is written to it.
+        """
+        order, which = _distinct(np.searchsorted(self.asked.ranges, ranges), counts, starts)
+        rank = np.searchsorted(self.asked.ranges, ranges[order])
+        starts = starts[order]
+        due = cores.new_due(rank, counts[order], starts - self.offset, len(self.asked.ranges))
+        masks = np.empty((self.count, due.counters.shape[0]), np.int64)
+        cores.core_masks(self.lists, due, self.count, masks)
+        woods = self._woods(self._levels[rank], masks, due)
         ends = np.cumsum(self.stop - starts)
         at = ends - (self.stop - starts)
-        clusters, kinds = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint8)
-        counts = np.empty(len(flat), np.int32)
-        roles.roles_in(masks, woods, edges, due, self.count, at, clusters, kinds, counts)
-        return {
-            window: Found(window[1], clusters[low:high], kinds[low:high], count)
-            for window, low, high, count in zip(
-                flat, at.tolist(), ends.tolist(), counts.tolist(), strict=True
+        edges = nearest_core.edges_in(self.lists, self.points, masks, due, self.count)
+        if len(self._clusters) < ends[-1]:
+            self._clusters, self._roles = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint8)
+        clusters, kinds = self._clusters, self._roles
+        numbers = np.empty(len(order), np.int32)
+        roles.roles_in(masks, woods, edges, due, self.count, at, clusters, kinds, numbers)
+        found = [
+            Found(start, clusters[low:high], kinds[low:high], count)
+            for start, low, high, count in zip(
+                starts.tolist(), at.tolist(), ends.tolist(), numbers.tolist(), strict=True
             )
-        }
+        ]
+        return [found[window] for window in which.tolist()]
 
-    def _woods(self, levels: list[int | None], masks: Array, due: cores.Due) -> roles.Woods:
-        """The trees of the windows of every word."""
-        start, stop, sizes = int(due.starts[0]), self.count, np.diff(due.after)
-        cell_of = np.empty((len(levels), stop), np.int32)
-        leaders = []
-        for word, level in enumerate(levels):
-            mask, reach = masks[:, word].copy(), due.reach[:, word].copy()
-            if level is None:
-                trees = forest.grow_points(
-                    self.points, mask, start, stop, self.grid, self._side, self._rings, int(sizes[word]),
-                    self.asked, reach,
-                )  # fmt: skip
+    def _woods(self, levels: Array, masks: Array, due: cores.Due) -> roles.Woods:
+        """The trees of all windows, by as many at a time as are of the same level and go into a word."""
+        start, stop, by_rank = int(due.starts[0]), self.count, due.reach.reshape(-1, masks.shape[1])
+        mask, reach = np.zeros(stop, np.int64), np.empty(len(by_rank), np.int64)
+        trees, sizes = [], []
+        for low, high in _runs(levels):
+            forest.some_windows(masks, low, high - low, start, mask)
+            forest.some_windows(by_rank, low, high - low, 0, reach)
+            level = int(levels[low])
+            if level == _NO_LEVEL:
+                grown = forest.grow_points(
+                    self.points,
+                    mask,
+                    start,
+                    self.grid,
+                    self._side,
+                    self._rings,
+                    high - low,
+                    self.asked,
+                    reach,
+                )
             else:
-                side = forest.side_of(level, self.axes)
-                trees = forest.grow(self.points, mask, start, stop, side, int(sizes[word]), self.asked, reach)
-            cell_of[word] = trees.cell_of
-            leaders.append(trees.leader)
-        cells = np.array([leader.shape[1] for leader in leaders], np.int64)
-        each = np.repeat(cells, sizes)
-        leader = np.concatenate([leader.ravel() for leader in leaders])
-        return roles.Woods(cell_of, np.concatenate([[0], np.cumsum(cells)]), leader, np.cumsum(each) - each)
+                filled, (least, most) = self._cells_of(level), self.asked.ranges[due.rank[[low, high - 1]]]
+                grown = forest.grow(
+                    filled, self.points, mask, start, high - low, self.asked, reach, least, most
+                )
+            trees.append(grown)
+            sizes.append(high - low)
+        each = np.repeat([grown.leader.shape[1] for grown in trees], sizes)
+        return roles.Woods(
+            np.repeat(np.arange(len(trees)), sizes),
+            np.stack([grown.cell_of for grown in trees]),
+            np.concatenate([[0], np.cumsum(each)]),
+            np.concatenate([grown.leader.ravel() for grown in trees]),
+            np.concatenate([grown.first.ravel() for grown in trees]),
+        )
+
+    def _cells_of(self, level: int) -> cells.Cells:
+        """The cells of a level with all points in them."""
+        filled, side = self._cells.get(level), cells.side_of(level, self.axes)
+        if filled is not None and cells.fill(filled, self.points, self.count, side):
+            return filled
+        most = _LEAST_ROOM if filled is None else len(filled.newest)
+        while True:
+            filled = cells.new_cells(len(self.points), most, self.axes, self.first)
+            if cells.fill(filled, self.points, self.count, side) and 3 * filled.used[0] <= 2 * most:
+                self._cells[level] = filled
+                return filled
+            most *= 2
 
     def summary(self, found: Found) -> tuple[Array, Array, Array, Array, Array]:
         """(cores, edges, centre, low, high) of each cluster."""
@@ -174,13 +207,19 @@ class Structure:
             self.points, found.start - self.offset, found.clusters, found.roles, found.count
         )
 
-    def _level(self, reach: float) -> int | None:
-        """The level of cells for a range; None where cells do not help and points are taken one by one."""
-        if self.axes > forest.MOST_AXES or reach < _LEAST_RANGE:
-            return None
-        level = forest.level_of(reach, self.axes)
-        exact = self._farthest / forest.side_of(level, self.axes) < searchgrid.FARTHEST_EXACT_CELL
-        return level if exact else None
+    def _level(self, reach: float) -> int:
+        """The level of a range; none where cells do not help and points are taken one by one."""
+        if self.axes > cells.MOST_AXES or reach < _LEAST_RANGE:
+            return _NO_LEVEL
+        return cells.level_of(reach, self.axes)
+
+    def _use_levels(self) -> None:
+        """Leaves out the levels whose cells would not be exact, as points are too far from zero."""
+        levels = set(self._by_range.tolist()) - {_NO_LEVEL}
+        limit = searchgrid.FARTHEST_EXACT_CELL
+        coarse = [level for level in levels if self._farthest / cells.side_of(level, self.axes) < limit]
+        self._levels = np.where(np.isin(self._by_range, coarse), self._by_range, _NO_LEVEL)
+        self._cells = {level: kept for level, kept in self._cells.items() if level in coarse}
 
     def _make_room(self, more: int) -> None:
         """Moves the points that are still needed to the front of arrays with room for half as many again."""
@@ -189,6 +228,8 @@ class Structure:
         points = self.points
         if not room <= len(points) < 4 * room:
             points = np.empty((room, self.axes), np.float64)
+            self._cells.clear()
+        self._cells = {level: kept for level, kept in self._cells.items() if cells.move(kept, first)}
         points[:live] = self.points[first : self.count]
         self.points = points
         self._renew_lists(self.count, len(points), first)
@@ -206,3 +247,21 @@ class Structure:
     def _fill_grid(self) -> None:
         self.grid = searchgrid.new_grid(len(self.points))
         searchgrid.fill_grid(self.grid, self.points, self.count, self._side)
+
+
+def _distinct(ranks: Array, counts: Array, starts: Array) -> tuple[Array, Array]:
+    """One of each kind of window, by rank; and for each window which of these is its kind."""
+    order = np.lexsort((starts, counts, ranks))
+    sorted_ = [each[order] for each in (ranks, counts, starts)]
+    fresh = np.concatenate([[True], np.any([each[1:] != each[:-1] for each in sorted_], axis=0)])
+    which = np.empty(len(order), np.int64)
+    which[order] = np.cumsum(fresh) - 1
+    return order[fresh], which
+
+
+def _runs(levels: Array) -> Iterator[tuple[int, int]]:
+    """(from, to) of windows that are of the same level, at most as many as go into a word."""
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(levels)) + 1, [len(levels)]]).tolist()
+    for low, high in pairwise(edges):
+        for begin in range(low, high, cores.BITS):
+            yield begin, min(high, begin + cores.BITS)

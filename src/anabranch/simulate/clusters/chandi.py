@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from anabranch.families.clusters.structure import Due, Found, Structure
+import numpy as np
+
+from anabranch.families.clusters.structure import Found, Structure
 from anabranch.simulate.clusters.strategy import Oldest, Query, Strategy
 from anabranch.zones.columns import Array
 
@@ -13,7 +15,9 @@ class Chandi(Strategy):
     name = "chandi"
 
     def __init__(self, queries: Sequence[Query], axes: int) -> None:
-        self.queries = list(queries)
+        self.ranges = np.array([query.range for query in queries])
+        self.counts = np.array([query.count for query in queries])
+        self.sizes = np.array([query.size for query in queries])
         self.structure = Structure(axes)
         self.stop = 0
         self.oldest = Oldest(queries)
@@ -27,14 +31,11 @@ class Chandi(Strategy):
         self.stop += len(points)
 
     def found(self, due: Sequence[int]) -> Iterator[tuple[int, Found]]:
-        windows = {number: self._window(number) for number in due}
-        found = self.structure.clusters(windows.values())
-        for number, window in windows.items():
-            yield number, found[window]
-
-    def _window(self, number: int) -> Due:
-        query = self.queries[number]
-        return (query.range, query.count), self.stop - query.size
+        which = np.array(due)
+        starts = self.stop - self.sizes[which]
+        yield from zip(
+            due, self.structure.clusters(self.ranges[which], self.counts[which], starts), strict=True
+        )
 
     @property
     def structure_bytes(self) -> int:
