@@ -42,6 +42,7 @@ def warm_nearest() -> None:
             limit=4 * one,
             seen=0 * one,
             pace=np.zeros(1),
+            known=np.zeros(1),
         )
         clock = np.zeros(2, moment)
         items = Items(place, np.arange(2), clock, np.empty((0, 2), np.bool_), 0, empty, clock[0].item(), 0)

@@ -38,7 +38,7 @@ import numpy as np
 from anabranch.kernels.boxes import BLOCK, LEAF, LEAVES, Boxes, sort_by_item, within
 from anabranch.kernels.distances import square, square_limit, squares
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.probable import faded, keep_probable, settle_probable
+from anabranch.kernels.probable import counted_on, keep_probable, settle_probable
 from anabranch.kernels.skyband import (
     Band,
     Log,
@@ -98,6 +98,7 @@ class Stock(NamedTuple):
     limit: Array  # int64[q]: candidates at which to prune
     seen: Array  # int64[q]: eligible items so far, where they are counted
     pace: Array  # float64[q]: PA: how many items a window brings within the radius
+    known: Array  # float64[q]: PA: the windows of which that is the mean
 
 
 class Items(NamedTuple):
@@ -301,14 +302,14 @@ def _pruned(
     """Prunes, and sets the limit a fifth above what remains, the paper's pruning coefficient of 0.2.
 
     Within RAPF's radius there are few candidates even with the dominated ones: it is enough to drop those
-    that have left the window, and there is room for more. PA keeps all until there is a radius.
+    that have left the window, and there is room for more. PA keeps all in a query's first window.
     """
     k, method = queries.k[q], queries.method[q]
     if method == RA or queries.counted[q]:
         count = prune(band, count, k, alive, work.numbers)
         stock.limit[q] = count + max(4, count // 5)
         return count
-    if method == PA and radius < math.inf:
+    if method == PA and stock.known[q] >= 1.0:
         count = keep_probable(band, count, k, alive, queries.limits[queries.chances[q]], work.numbers)
         stock.limit[q] = count + (count - k) // 5
         return count
@@ -424,8 +425,9 @@ def _settle_pa(
     """The same for PA, after a stretch from `a` up to the moment `bound`. (count, radius)"""
     if radius < math.inf:
         begin = items.clock[a - 1] if a > items.fresh else items.now
-        stock.pace[q] = faded(stock.pace[q], found, (bound - items.rows - begin) / queries.size[q])
-    count, radius, stock.pace[q] = settle_probable(
+        share = (bound - items.rows - begin) / queries.size[q]
+        stock.pace[q], stock.known[q] = counted_on(stock.pace[q], stock.known[q], found, share)
+    count, radius, stock.pace[q], stock.known[q] = settle_probable(
         band,
         count,
         queries.k[q],
@@ -433,8 +435,10 @@ def _settle_pa(
         queries.target[q],
         queries.upper[q],
         bound,
+        queries.size[q],
         radius,
         stock.pace[q],
+        stock.known[q],
     )
     return count, radius
 
@@ -506,7 +510,7 @@ def _follow(
         if queries.method[q] == PA:
             if filters:
                 count, radius = _settle_pa(queries, q, items, a, bound, found, band, count, known, stock)
-                if radius < math.inf and (known == math.inf or b == end):
+                if stock.known[q] >= 1.0 and (known == math.inf or b == end):
                     stock.limit[q] = 0  # what is stored is small
         elif b > 0 and filters:
             recent = max(
@@ -544,10 +548,9 @@ def run(
 ) -> tuple[Stock, Log, int, Array, Array, Array]:
     """One batch for a group of queries.
 
-    Returns the stock after it (stock's radius, limit, seen and pace are changed in place), the log and how
-    much of it is used, the numbers of the oldest item that must stay in the buffer and of the oldest that is
-    a candidate and in the window, for each query until when its guards hold (if asked), and whether it
-    changed.
+    Returns the stock after it (what a query remembers is changed in place), the log and how much of it is
+    used, the numbers of the oldest item that must stay in the buffer and of the oldest that is a candidate
+    and in the window, for each query until when its guards hold (if asked), and whether it changed.
     """
     total, n = len(queries.k), len(items.number)
     held = 0
@@ -576,7 +579,7 @@ def run(
             band.number[place] = stock.number[begin + place]
             band.due[place] = stock.due[begin + place]
         radius, limit, seen, rows = stock.radius[q], stock.limit[q], stock.seen[q], used
-        pace = stock.pace[q]
+        pace, known = stock.pace[q], stock.known[q]
         count, used = _follow(queries, q, items, boxes, stock, band, held, log, used, never, work, oldest)
         if filled + count > len(out.dist):
             out = wider_band(out, filled, 2 * (filled + count))
@@ -587,6 +590,7 @@ def run(
             and limit == stock.limit[q]
             and seen == stock.seen[q]
             and pace == stock.pace[q]
+            and known == stock.known[q]
         )
         alive = stock.seen[q] if queries.counted[q] else queries.bound[q]
         for place in range(count):
@@ -610,5 +614,6 @@ def run(
         stock.limit,
         stock.seen,
         stock.pace,
+        stock.known,
     )
     return after, log, used, oldest, until, changed

@@ -134,6 +134,7 @@ def _stock(held: Arrays | None, group: Group, part: Part) -> tuple[rapf.Stock, b
         np.full(count, _FIRST_LIMIT, np.int64),
         np.zeros(count, np.int64),
         np.zeros(count, np.float64),
+        np.zeros(count, np.float64),
     )
     return (stock if held is None else _realigned(held, part, stock)), True
 
@@ -150,7 +151,7 @@ def _realigned(held: Arrays, part: Part, empty: rapf.Stock) -> rapf.Stock:
         span = slice(held["first"][before], held["first"][before + 1])
         spans.append(np.arange(span.start, span.stop))
         sizes[place] = span.stop - span.start
-        for column in ("radius", "limit", "seen", "pace"):
+        for column in ("radius", "limit", "seen", "pace", "known"):
             getattr(empty, column)[place] = held[column][before]
     taken = np.concatenate(spans) if spans else np.empty(0, np.int64)
     first = np.r_[0, np.cumsum(sizes)]
