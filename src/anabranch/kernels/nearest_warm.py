@@ -6,7 +6,8 @@ import numpy as np
 
 from anabranch.kernels.boxes import boxes_of
 from anabranch.kernels.grid import cover
-from anabranch.kernels.rapf import RAPF, Items, Queries, Stock, run
+from anabranch.kernels.nearest_arrays import RAPF, Items, Queries, Stock
+from anabranch.kernels.rapf import run
 
 
 def warm_nearest() -> None:

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from anabranch.kernels.jit import leaf
-from anabranch.kernels.skyband import Band, copy, rank
+from anabranch.kernels.pruning import rank
+from anabranch.kernels.skyband import Band, copy
 
 Array = np.ndarray[Any, Any]
 

@@ -22,7 +22,7 @@ import numpy as np
 from anabranch.families.nearest.criterion import Paces, candidate_limits, paces
 from anabranch.families.nearest.space import By
 from anabranch.families.nearest.spec import Nearest
-from anabranch.kernels.rapf import PA, RA, RAPF
+from anabranch.kernels.nearest_arrays import PA, RA, RAPF
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream
 from anabranch.predicates.terms import TRUE, Term
@@ -59,7 +59,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Part:
-    """Up to PER_PART queries of a group, by number. Arrays are as in kernels.rapf.Queries."""
+    """Up to PER_PART queries of a group, by number. Arrays are as in kernels.nearest_arrays.Queries."""
 
     key: str
     names: list[str]
