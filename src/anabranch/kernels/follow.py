@@ -18,12 +18,16 @@ from anabranch.kernels.radius import all_in, index, passes, settle, settle_pa, t
 from anabranch.kernels.skyband import Band, Log, arrive, depart, next_due, replace
 
 #: The buffer keeps no more items than this for those that wait.
-MOST_RECENT = 16384
+MOST_RECENT = 32768
 
 
 @leaf
 def _index_after(values: Array, value: Any, low: int, high: int) -> int:
-    """The first place from `low` on whose value is greater."""
+    """The first place from `low` on whose value is greater, or `high`. Often it is one of the two."""
+    if low >= high or values[low] > value:
+        return low
+    if values[high - 1] <= value:
+        return high
     while low < high:
         middle = (low + high) // 2
         if values[middle] <= value:
@@ -34,15 +38,20 @@ def _index_after(values: Array, value: Any, low: int, high: int) -> int:
 
 
 @leaf
+def _block_end(boxes: Boxes, a: int, end: int) -> int:
+    """Where the block of item `a` ends."""
+    for block in range(len(boxes.leaves)):
+        if boxes.start[block] > a:
+            return min(end, boxes.start[block])
+    return end
+
+
+@leaf
 def _stretch(queries: Queries, q: int, items: Items, boxes: Boxes, radius: float, a: int, end: int) -> int:
     """Where the stretch of items that begins at `a` ends: with its block, or when the window has moved by
     a step.
     """
-    b = end
-    for block in range(len(boxes.leaves)):
-        if boxes.start[block] > a:
-            b = min(b, boxes.start[block])
-            break
+    b = _block_end(boxes, a, end)
     if queries.method[q] == RA or queries.counted[q]:
         return b
     if radius == math.inf:  # keep it short: after it there may be a radius
@@ -51,11 +60,26 @@ def _stretch(queries: Queries, q: int, items: Items, boxes: Boxes, radius: float
 
 
 @leaf
+def _uses_boxes(items: Items, radius: float, a: int, b: int) -> bool:
+    """Whether so many items are better looked for by their boxes."""
+    return radius < math.inf and 4 * (b - a) >= min(BLOCK, len(items.number) - items.fresh)
+
+
+@leaf
+def _ahead(items: Items, boxes: Boxes, radius: float, a: int, b: int, end: int) -> int:
+    """How far to look in one go, from a stretch a <= i < b on: as boxes have no order, a block is looked
+    through for up to four stretches.
+    """
+    after = min(_block_end(boxes, a, end), a + 4 * (b - a))
+    return after if _uses_boxes(items, radius, a, after) else b
+
+
+@leaf
 def _match(
     queries: Queries, q: int, items: Items, boxes: Boxes, radius: float, a: int, b: int, work: Scratch
 ) -> int:
-    """The items of a stretch that are within the radius: work.near, work.dist, in stream order; how many."""
-    if radius < math.inf and 4 * (b - a) >= min(BLOCK, len(items.number) - items.fresh):
+    """The items a <= i < b that are within the radius: work.near, work.dist, in stream order; how many."""
+    if _uses_boxes(items, radius, a, b):
         found = within(boxes, queries.point, q, radius, a, b, work.near, work.dist, work.gaps)
         sort_by_item(work.near, work.dist, found)
     else:
@@ -102,7 +126,7 @@ def _pruned(
     count = sweep(band, count, k, alive)
     if method == RAPF and (radius == math.inf or count > 4 * queries.target[q]):
         count = prune(band, count, k, alive, work.numbers)
-    stock.limit[q] = count + max(32, count // 5)
+    stock.limit[q] = count + max(12, count // 5)
     return count
 
 
@@ -111,7 +135,8 @@ def _go(
     queries: Queries,
     q: int,
     items: Items,
-    found: int,
+    first: int,
+    last: int,
     bound: Any,
     band: Band,
     count: int,
@@ -122,10 +147,14 @@ def _go(
     never: Any,
     work: Scratch,
 ) -> tuple[int, int]:
-    """Lets the items of a stretch arrive, with all departures before `bound`. (count, used)"""
+    """Lets the items of a stretch arrive, those of work.near[first:last] that are within the radius now, with
+    all departures before `bound`. (count, used)
+    """
     k = queries.k[q]
     soon = next_due(band, count, k, never)
-    for place in range(found):
+    for place in range(first, last):
+        if work.dist[place] > radius:
+            continue
         i = work.near[place]
         clock = items.clock[i]
         if queries.counted[q]:
@@ -176,6 +205,8 @@ def follow(
     a = max(items.fresh, index(items.number, queries.start[q]))
     end = max(a, index(items.number, queries.stop[q]))
     filters = queries.method[q] != RA and not queries.counted[q]
+    found = last = 0
+    reach, ahead = -1.0, a  # work.near[:found]: what is within this reach, before the item `ahead`
     while True:
         b = _stretch(queries, q, items, boxes, radius, a, end) if a < end else end
         bound = queries.bound[q] if b == end else items.clock[b - 1] + items.rows
@@ -187,17 +218,25 @@ def follow(
         ):
             count = all_in(queries, q, items, a, band, count, radius, work)
             radius = math.inf
-        found = _match(queries, q, items, boxes, radius, a, b, work) if a < b else 0
-        count, used = _go(queries, q, items, found, bound, band, count, radius, stock, log, used, never, work)
+        first = last
+        if a < b and (radius > reach or b > ahead):
+            reach, ahead = radius, _ahead(items, boxes, radius, a, b, end)
+            first, found = 0, _match(queries, q, items, boxes, reach, a, ahead, work)
+        last, came = first, 0
+        while last < found and work.near[last] < b:
+            came += work.dist[last] <= radius
+            last += 1
+        count, used = _go(
+            queries, q, items, first, last, bound, band, count, radius, stock, log, used, never, work
+        )
         if queries.method[q] == PA:
             if filters:
-                count, radius = settle_pa(queries, q, items, a, bound, found, band, count, known, stock)
+                count, radius = settle_pa(queries, q, items, a, bound, came, band, count, known, stock)
                 if stock.known[q] >= 1.0 and (known == math.inf or b == end):
                     stock.limit[q] = 0  # what is stored is small
         elif b > 0 and filters:
-            recent = max(
-                _index_after(items.clock, items.clock[b - 1] - queries.recent[q], 0, b), b - MOST_RECENT
-            )
+            since = items.clock[b - 1] - queries.recent[q]
+            recent = _index_after(items.clock, since, max(0, b - MOST_RECENT), b)
             count, radius = settle(queries, q, items, recent, b, band, count, radius, work)
             if b == end:
                 oldest[0] = min(oldest[0], items.number[recent] if recent < b else items.number[b - 1] + 1)

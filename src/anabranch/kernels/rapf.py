@@ -40,7 +40,7 @@ from anabranch.kernels.follow import follow
 from anabranch.kernels.jit import kernel
 from anabranch.kernels.nearest_arrays import PA, Array, Items, Queries, Scratch, Stock
 from anabranch.kernels.pruning import holds_until
-from anabranch.kernels.skyband import Log, new_band, new_log, wider_band, wider_log
+from anabranch.kernels.skyband import Log, move, new_band, new_log, wider_band, wider_log
 
 
 @kernel
@@ -89,15 +89,13 @@ def run(
             band = new_band(2 * (held + n), items.clock)
         if used + 4 * n + 2 * held + 16 > len(log.op):
             log = wider_log(log, used, 2 * (used + 4 * n + 2 * held + 16))
-        for place in range(held):
-            band.dist[place] = stock.dist[begin + place]
-            band.number[place] = stock.number[begin + place]
-            band.due[place] = stock.due[begin + place]
+        move(stock, begin, band, 0, held)
         radius, limit, seen, rows = stock.radius[q], stock.limit[q], stock.seen[q], used
         pace, known = stock.pace[q], stock.known[q]
         count, used = follow(queries, q, items, boxes, stock, band, held, log, used, never, work, oldest)
         if filled + count > len(out.dist):
             out = wider_band(out, filled, 2 * (filled + count))
+        move(band, 0, out, filled, count)
         same = (
             count == held
             and used == rows
@@ -109,12 +107,12 @@ def run(
         )
         alive = stock.seen[q] if queries.counted[q] else queries.bound[q]
         for place in range(count):
-            if band.due[place] >= alive:
-                oldest[1] = min(oldest[1], band.number[place])
-            same = same and band.number[place] == stock.number[begin + place]
-            out.dist[filled + place] = band.dist[place]
-            out.number[filled + place] = band.number[place]
-            out.due[filled + place] = band.due[place]
+            if band.due[place] >= alive and band.number[place] < oldest[1]:
+                oldest[1] = band.number[place]
+        place = 0
+        while same and place < count:
+            same = band.number[place] == stock.number[begin + place]
+            place += 1
         changed[q] = not same
         if ask and queries.method[q] != PA and stock.radius[q] < math.inf:
             until[q] = holds_until(band, count, queries.need[q], work.moments)

@@ -113,6 +113,20 @@ def put(band: Band, place: int, dist: float, number: int, due: Any) -> None:
 
 
 @leaf
+def move(source: Any, first: int, band: Band, place: int, count: int) -> None:
+    """Copies `count` entries. Places are unsigned, so that no pass has to ask whether they count from the
+    end.
+    """
+    a, b, size = np.uint64(first), np.uint64(place), np.uint64(count)
+    for i in range(size):
+        band.dist[b + i] = source.dist[a + i]
+    for i in range(size):
+        band.number[b + i] = source.number[a + i]
+    for i in range(size):
+        band.due[b + i] = source.due[a + i]
+
+
+@leaf
 def insert(band: Band, top: int, dist: float, number: int, due: Any) -> None:
     """Puts an item into an answer of `top` entries where (distance, number) ranks it. There must be room
     behind them.
