@@ -7,8 +7,7 @@ the few leaves that it touches.
 
     block of 2048 items, 4 dimensions: 128 leaves; a ball with 8 of the items touches about 15 of them
 
-A query goes through a batch block by block, so blocks are long; one that is longer than a quarter of a window
-would be looked through more than once.
+A query goes through a batch block by block, so blocks are long.
 
 Gaps between a point and a box are taken a little too small: rounding can add a leaf, never lose one.
 """
@@ -25,8 +24,8 @@ from anabranch.kernels.jit import kernel, leaf
 
 Array = np.ndarray[Any, Any]
 
-#: Items a block at most, twice the paper's recent buffer (table 1): with half of it a query takes longer.
-BLOCK = 4096
+#: Items a block at most.
+BLOCK = 8192
 LEAF = 16
 LEAVES = BLOCK // LEAF
 

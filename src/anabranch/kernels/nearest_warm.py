@@ -6,7 +6,8 @@ import numpy as np
 
 from anabranch.kernels.boxes import boxes_of
 from anabranch.kernels.grid import cover
-from anabranch.kernels.rapf import RAPF, Items, Queries, Stock, run
+from anabranch.kernels.nearest_arrays import RAPF, Items, Queries, Stock
+from anabranch.kernels.rapf import run
 
 
 def warm_nearest() -> None:
@@ -42,6 +43,7 @@ def warm_nearest() -> None:
             limit=4 * one,
             seen=0 * one,
             pace=np.zeros(1),
+            known=np.zeros(1),
         )
         clock = np.zeros(2, moment)
         items = Items(place, np.arange(2), clock, np.empty((0, 2), np.bool_), 0, empty, clock[0].item(), 0)

@@ -8,8 +8,9 @@ a second look at what was dropped; that is what makes PA small, and what its err
     k = 3, an entry with 4 closer ones, 2 of them younger: those 2 hold two of the three places for good. It
     is kept as long as an item of rank 4 - 2 + 1 = 3 may still be the nearest of all: if limits[0] >= 3
 
-The radius follows the *pace*: how many items a window brings within the radius, counted with weights that
-fade by 1/e a window.
+The radius follows the *pace*: how many items a window brings within the radius, counted over the windows
+that are *known*, at most MEMORY of them: then older ones fade. In the first window it is the number of items
+so far.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from typing import Any
 import numpy as np
 
 from anabranch.kernels.jit import leaf
-from anabranch.kernels.skyband import Band, copy, rank
+from anabranch.kernels.pruning import rank
+from anabranch.kernels.skyband import Band, copy
 
 Array = np.ndarray[Any, Any]
 
+#: Windows in which the weights of the pace fade by 1/e.
+MEMORY = 4
 #: A radius grows at most by this factor at once.
 _MOST_GROWTH = 2.0
 
@@ -55,12 +59,13 @@ def keep_probable(band: Band, count: int, k: int, alive: Any, limits: Array, num
 
 
 @leaf
-def faded(pace: float, found: int, share: float) -> float:
-    """The pace after a stretch, which is this share of the window and brought so many items."""
-    if share <= 0.0:
-        return pace + found
-    fade = math.exp(-share)
-    return pace * fade + found * (1.0 - fade) / share
+def counted_on(pace: float, known: float, found: int, share: float) -> tuple[float, float]:
+    """The pace after a stretch, which is this share of the window and brought so many items; and how many
+    windows it knows of. (pace, known)
+    """
+    count = pace * max(known, 1.0) + found
+    known += share
+    return count / max(known, 1.0), min(known, float(MEMORY))
 
 
 @leaf
@@ -73,33 +78,68 @@ def _bent(radius: float, inner: float, pace: float, k: int, target: int) -> floa
 
 
 @leaf
-def settle_probable(
-    band: Band, count: int, k: int, need: int, target: int, upper: int, alive: Any, radius: float, pace: float
-) -> tuple[int, float, float]:
-    """The radius for what follows: `target` items a window, moved when there are fewer than `need` or more
-    than `upper`; infinite while less than k are known. (count, radius, pace)
-    """
-    if radius == math.inf:
-        if count < target:
-            return count, radius, 0.0
-        rank(band, min(count, k), count)
-        radius, pace = band.dist[target - 1], float(target)
-    else:
-        living = 0
-        for place in range(min(count, k)):
-            living += band.due[place] >= alive
-        if living < k or (radius == 0.0 and pace < need):
-            return count, math.inf, 0.0
-        if need <= pace <= upper:
-            return count, radius, pace
-        inner = band.dist[k - 1]
-        moved = max(inner, _bent(radius, inner, pace, k, target))
-        if moved == radius:
-            return count, radius, pace
-        radius, pace = moved, float(target)
+def _known_since(band: Band, count: int, alive: Any, size: Any) -> float:
+    """For how long, in windows and up to one, items have been known: the age of the oldest entry."""
+    oldest = alive + size
+    for place in range(count):
+        oldest = min(oldest, band.due[place])
+    return min(1.0, max(0.0, 1.0 - (oldest - alive) / size))
+
+
+@leaf
+def _drop_beyond(band: Band, count: int, k: int, radius: float) -> int:
+    """Drops the candidates beyond a radius; the count."""
     kept = min(count, k)
     for place in range(kept, count):
         if band.dist[place] <= radius:
             copy(band, kept, place)
             kept += 1
-    return kept, radius, pace
+    return kept
+
+
+@leaf
+def settle_probable(
+    band: Band,
+    count: int,
+    k: int,
+    need: int,
+    target: int,
+    upper: int,
+    alive: Any,
+    size: Any,
+    radius: float,
+    pace: float,
+    known: float,
+) -> tuple[int, float, float, float]:
+    """The radius for what follows: `target` items a window, moved when there are fewer than `need` or more
+    than `upper`. (count, radius, pace, known)
+
+    In the query's first window all items within the radius are entries, and it is set by looking at them; it
+    is infinite until there are `target`. Later, an answer that has lost some of its k stays short while the
+    pace is in its band: that is bad luck and soon over, and what is farther would be reported for nothing.
+    With a pace below `need` the radius doubles with every stretch until the answer is whole.
+    """
+    if radius == math.inf:
+        if count < target:
+            return count, radius, 0.0, 0.0
+        known = _known_since(band, count, alive, size)
+    if radius == math.inf or (known < 1.0 and count > upper):
+        rank(band, min(count, k), count)
+        count = _drop_beyond(band, count, k, band.dist[target - 1])
+        return count, band.dist[target - 1], float(count), known
+    if need <= pace <= upper or known < 1.0:
+        return count, radius, pace, known
+    if radius == 0.0 and pace < need:
+        return count, math.inf, 0.0, 0.0
+    living = 0
+    for place in range(min(count, k)):
+        living += band.due[place] >= alive
+    if living < k and pace < need:
+        return count, radius * _MOST_GROWTH, pace, known
+    inner = band.dist[k - 1] if living == k else 0.0
+    moved = max(inner, _bent(radius, inner, pace, k, target))
+    if moved == radius:
+        return count, radius, pace, known
+    # what was counted speaks for the new radius as far as the two have items in common
+    known = max(1.0, known * min(pace / target, target / pace))
+    return _drop_beyond(band, count, k, moved), moved, float(target), known

@@ -5,8 +5,8 @@ it are the candidates, the paper's candidate tree, in no order: most are never l
 one that moves up is found by a look at all of them.
 
 An item dominates another if it is younger and closer; what k others dominate can never be among the k
-nearest again. `prune` drops such entries, and it is called only now and then: when the band has outgrown
-its limit.
+nearest again. `prune` (pruning.py) drops such entries, and it is called only now and then: when the band has
+outgrown its limit.
 
 Every entry knows its `due`: the moment at which the window lets it go. Entries of the answer leave at
 their moment; candidates are left alone until they are pruned, and do not move up when their moment has
@@ -110,6 +110,20 @@ def put(band: Band, place: int, dist: float, number: int, due: Any) -> None:
     band.dist[place] = dist
     band.number[place] = number
     band.due[place] = due
+
+
+@leaf
+def move(source: Any, first: int, band: Band, place: int, count: int) -> None:
+    """Copies `count` entries. Places are unsigned, so that no pass has to ask whether they count from the
+    end.
+    """
+    a, b, size = np.uint64(first), np.uint64(place), np.uint64(count)
+    for i in range(size):
+        band.dist[b + i] = source.dist[a + i]
+    for i in range(size):
+        band.number[b + i] = source.number[a + i]
+    for i in range(size):
+        band.due[b + i] = source.due[a + i]
 
 
 @leaf
@@ -243,112 +257,3 @@ def replace(
     count, top, used = let_go(band, count, min(count, k), query, leaves, moment, log, used)
     put(band, count, dist, number, due)
     return move_up(band, count + 1, top, k, query, leaves, moment, log, used)
-
-
-@leaf
-def rank(band: Band, top: int, count: int) -> None:
-    """Sorts the candidates by (distance, number): shell sort, for they are few and often in order already."""
-    gap = 1
-    while 9 * gap < count - top:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for start in range(top + gap, count):
-            dist, number, due = band.dist[start], band.number[start], band.due[start]
-            place = start
-            while place >= top + gap and (
-                band.dist[place - gap] > dist
-                or (band.dist[place - gap] == dist and band.number[place - gap] > number)
-            ):
-                copy(band, place, place - gap)
-                place -= gap
-            put(band, place, dist, number, due)
-        gap //= 3
-
-
-@leaf
-def _raise_least(heap: Array, size: int, value: Any) -> None:
-    """Replaces the least of a heap of `size` values by one that is not less."""
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= value:
-            break
-        heap[place] = heap[child]
-        place = child
-    heap[place] = value
-
-
-@leaf
-def _push(heap: Array, size: int, value: Any) -> None:
-    """Adds a value to a heap of `size` values."""
-    place = size
-    while place > 0 and heap[(place - 1) // 2] > value:
-        heap[place] = heap[(place - 1) // 2]
-        place = (place - 1) // 2
-    heap[place] = value
-
-
-@leaf
-def sweep(band: Band, count: int, k: int, alive: Any) -> int:
-    """Drops candidates that are due before `alive`; the count."""
-    kept = min(count, k)
-    for place in range(kept, count):
-        if band.due[place] >= alive:
-            copy(band, kept, place)
-            kept += 1
-    return kept
-
-
-@leaf
-def prune(band: Band, count: int, k: int, alive: Any, heap: Array) -> int:
-    """Keeps the strict k-skyband of the entries that are due at `alive` or later; their count. heap:
-    int64[k].
-
-    Nearest first, those before an entry are the closer ones: it is dominated if k of them are younger,
-    that is, if it is older than the k-th youngest so far, the least of a heap of k.
-    """
-    rank(band, min(count, k), count)
-    kept = 0
-    held = 0
-    for place in range(count):
-        number = band.number[place]
-        if band.due[place] < alive:
-            continue
-        if held < k:
-            _push(heap, held, number)
-            held += 1
-        elif number > heap[0]:
-            _raise_least(heap, k, number)
-        else:
-            continue
-        copy(band, kept, place)
-        kept += 1
-    return kept
-
-
-@leaf
-def outlives(band: Band, count: int, need: int, bound: Any) -> bool:
-    """Whether at least `need` entries are still there at `bound`: due then or later."""
-    for place in range(count):
-        if band.due[place] >= bound:
-            need -= 1
-            if need == 0:
-                return True
-    return False
-
-
-@leaf
-def holds_until(band: Band, count: int, need: int, heap: Array) -> Any:
-    """The latest moment at which `need` entries are still there: the need-th greatest due. heap: room for
-    `need` moments.
-    """
-    for place in range(need):
-        _push(heap, place, band.due[place])
-    for place in range(need, count):
-        if band.due[place] > heap[0]:
-            _raise_least(heap, need, band.due[place])
-    return heap[0]

@@ -22,7 +22,7 @@ from anabranch.families.nearest.mail import Mail, Progress
 from anabranch.families.nearest.shelf import Shelf
 from anabranch.families.nearest.space import By
 from anabranch.kernels.boxes import Boxes, boxes_of
-from anabranch.kernels.rapf import Items
+from anabranch.kernels.nearest_arrays import Items
 from anabranch.model.stream import NUMBER, Stream, Time
 from anabranch.predicates.evaluate import evaluate
 from anabranch.predicates.terms import Term, to_json

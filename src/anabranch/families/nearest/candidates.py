@@ -15,6 +15,7 @@ import numpy as np
 from anabranch.families.nearest.groups import FOREVER, Group, Part
 from anabranch.kernels import rapf
 from anabranch.kernels.boxes import Boxes
+from anabranch.kernels.nearest_arrays import Items, Queries, Stock
 from anabranch.kernels.skyband import Log
 from anabranch.zones.columns import Array
 from anabranch.zones.state import Arrays, State
@@ -22,7 +23,7 @@ from anabranch.zones.state import Arrays, State
 PREFIX = "candidates/"
 
 #: What a chunk has of each query (with its number, `query`), and of each candidate.
-_OF_QUERY = ("radius", "limit", "seen", "pace")
+_OF_QUERY = ("radius", "limit", "seen", "pace", "known")
 _OF_CANDIDATE = ("dist", "number", "due")
 
 #: Candidates at which a new query is pruned for the first time.
@@ -55,7 +56,7 @@ def move(
     state: State,
     group: Group,
     part: Part,
-    items: rapf.Items,
+    items: Items,
     boxes: Boxes,
     bound: int | float,
     ending: Ending,
@@ -123,7 +124,7 @@ def _arrays(state: State, key: str) -> Arrays:
     return arrays
 
 
-def _queries(group: Group, part: Part, bound: int | float, ending: Ending) -> rapf.Queries:
+def _queries(group: Group, part: Part, bound: int | float, ending: Ending) -> Queries:
     stop = np.full(len(part.numbers), FOREVER, np.int64)
     bounds = np.full(len(part.numbers), bound, group.dtype)
     if ending.stop:
@@ -131,7 +132,7 @@ def _queries(group: Group, part: Part, bound: int | float, ending: Ending) -> ra
             if number in ending.stop:
                 stop[place] = ending.stop[number]
                 bounds[place] = ending.bound[number]
-    return rapf.Queries(
+    return Queries(
         part.point,
         part.k,
         part.need,
@@ -151,14 +152,14 @@ def _queries(group: Group, part: Part, bound: int | float, ending: Ending) -> ra
     )
 
 
-def _stock(held: Arrays | None, group: Group, part: Part) -> tuple[rapf.Stock, bool]:
+def _stock(held: Arrays | None, group: Group, part: Part) -> tuple[Stock, bool]:
     """The chunk as the kernel wants it, with a row for each query of the part; whether it had to be
     realigned.
     """
     if held is not None and np.array_equal(held["query"], part.numbers):
-        return rapf.Stock(**{name: held[name] for name in rapf.Stock._fields}), False
+        return Stock(**{name: held[name] for name in Stock._fields}), False
     count = len(part.numbers)
-    stock = rapf.Stock(
+    stock = Stock(
         np.zeros(count + 1, np.int64),
         np.empty(0, np.float64),
         np.empty(0, np.int64),
@@ -167,11 +168,12 @@ def _stock(held: Arrays | None, group: Group, part: Part) -> tuple[rapf.Stock, b
         np.full(count, _FIRST_LIMIT, np.int64),
         np.zeros(count, np.int64),
         np.zeros(count, np.float64),
+        np.zeros(count, np.float64),
     )
     return (stock if held is None else _realigned(held, part, stock)), True
 
 
-def _realigned(held: Arrays, part: Part, empty: rapf.Stock) -> rapf.Stock:
+def _realigned(held: Arrays, part: Part, empty: Stock) -> Stock:
     """The rows of queries that stayed, in the part's order, among empty ones for the new."""
     old = {number: place for place, number in enumerate(held["query"].tolist())}
     sizes = np.zeros(len(part.numbers), np.int64)

@@ -19,10 +19,10 @@ from functools import partial
 
 import numpy as np
 
-from anabranch.families.nearest.criterion import candidate_limit, candidate_limits
+from anabranch.families.nearest.criterion import Paces, candidate_limits, paces
 from anabranch.families.nearest.space import By
 from anabranch.families.nearest.spec import Nearest
-from anabranch.kernels.rapf import PA, RA, RAPF
+from anabranch.kernels.nearest_arrays import PA, RA, RAPF
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream
 from anabranch.predicates.terms import TRUE, Term
@@ -59,7 +59,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Part:
-    """Up to PER_PART queries of a group, by number. Arrays are as in kernels.rapf.Queries."""
+    """Up to PER_PART queries of a group, by number. Arrays are as in kernels.nearest_arrays.Queries."""
 
     key: str
     names: list[str]
@@ -127,8 +127,7 @@ def part_of(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Pa
     """The part of a group that these queries make, given by number."""
     specs = [spec for _, spec in members]
     conditions = list(dict.fromkeys(spec.condition for spec in specs if spec.condition != TRUE))
-    need = np.array([_guards(spec) for spec in specs], np.int64)
-    roots = np.sqrt(need) * np.where([spec.method == "PA" for spec in specs], 1 / 3, 1.0)
+    guards = [_guards(spec) for spec in specs]
     chances, limits = _chances(specs)
     as_moment = float if group.dtype == np.float64 else int
     size = np.array([as_moment(min(spec.window.size, _LONGEST)) for spec in specs], group.dtype)
@@ -139,9 +138,9 @@ def part_of(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Pa
         np.array([query.number for query, _ in members], np.int64),
         np.array([spec.point for spec in specs], np.float64),
         np.array([spec.k for spec in specs], np.int64),
-        need,
-        need + (3 * roots).astype(np.int64) + 1,
-        need + (6 * roots).astype(np.int64) + 4,
+        np.array([guard.least for guard in guards], np.int64),
+        np.array([guard.target for guard in guards], np.int64),
+        np.array([guard.most for guard in guards], np.int64),
         size,
         size - quarter,
         quarter,
@@ -155,14 +154,15 @@ def part_of(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Pa
     )
 
 
-def _guards(spec: Nearest) -> int:
-    """How many items within the radius keep others out: k candidates, or for PA its candidate limit, a
-    window.
+def _guards(spec: Nearest) -> Paces:
+    """How many items within the radius keep others out: k recent candidates and some in reserve, or for PA
+    its paces.
     """
-    if spec.method != "PA":
-        return spec.k
-    assert spec.sigma is not None
-    return candidate_limit(spec.k, spec.sigma)
+    if spec.method == "PA":
+        assert spec.sigma is not None
+        return paces(spec.k, spec.sigma)
+    root = math.sqrt(spec.k)
+    return Paces(spec.k, spec.k + int(3 * root) + 1, spec.k + int(6 * root) + 4)
 
 
 def _chances(specs: list[Nearest]) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ from anabranch.families.nearest.mail import Progress
 from anabranch.families.nearest.space import By, Overlay
 from anabranch.families.nearest.spec import Nearest
 from anabranch.kernels.boxes import boxes_of
-from anabranch.kernels.rapf import Items
+from anabranch.kernels.nearest_arrays import Items
 from anabranch.kernels.skyband import Log
 from anabranch.zones.columns import Array
 from anabranch.zones.queries import Active
