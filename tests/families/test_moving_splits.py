@@ -25,7 +25,7 @@ from tests.oracles.moving import moving_oracle
 RESTLESS = MovingFamily(Patience(batches=1, hot=0.0, least=1))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     cases(),
     st.lists(st.integers(1, 50), max_size=20),

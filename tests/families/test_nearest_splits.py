@@ -32,7 +32,7 @@ STREAM = Stream(
 )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     CUSTOMER.cases,
     st.lists(st.integers(1, 40), max_size=20),
