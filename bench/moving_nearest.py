@@ -2,8 +2,8 @@
 `python -m bench.moving_nearest [--adsb FILE] [--scale 0.02]`.
 
 Every tick of every query beside brute force over the last report of every object: on recorded flights, and on
-the paper's workload, scaled down. And what it costs that every region names its own k nearest: CPU of all
-zones, more of them beside one.
+the paper's workload, scaled down. And what it costs that every zone has all objects: CPU of all zones, more
+of them beside one.
 """
 
 from __future__ import annotations
