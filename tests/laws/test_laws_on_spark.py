@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.fixture(autouse=True)
+def restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("nearest", "moving"):
+        monkeypatch.setattr(family(name), "patience", HURRY)
+
+
 @pytest.mark.parametrize("name", CUSTOMERS)
 @settings(
     max_examples=int(os.environ.get("ANABRANCH_LAWS_ON_SPARK", "1")),
@@ -37,8 +43,6 @@ def test_spark_equals_the_oracle(
 ) -> None:
     from tests.laws.on_spark import run_on_spark
 
-    for restless in ("nearest", "moving"):
-        family(restless).patience = HURRY  # type: ignore[attr-defined]
     customer = CUSTOMERS[name]
     case = data.draw(customer.cases.filter(lambda case: case.items.num_rows >= 6))
     cuts = data.draw(st.lists(st.integers(1, case.items.num_rows - 1), min_size=1, max_size=3), label="cuts")

@@ -79,14 +79,16 @@ def division(told: Mapping[int, int], zones: int, splits: int, patience: Patienc
     return Division(hot, other, float((work[hot] - work[other]) / (2 * work[hot])))
 
 
-def cut(axes: Sequence[Array], share: float) -> tuple[int, float] | None:
+def cut(
+    axes: Sequence[Array], share: float, widths: Sequence[float] | None = None
+) -> tuple[int, float] | None:
     """(axis, where) so that about this share of points lies at or beyond it; on the axis on which they lie
-    farthest apart, of those on which they can be cut.
+    farthest apart, by the axes' widths, of those on which they can be cut.
     """
     if not len(axes[0]):
         return None
-    spreads = [-float(np.ptp(np.quantile(axis, [0.05, 0.95]))) for axis in axes]
-    for axis in np.argsort(spreads, kind="stable").tolist():
+    spreads = np.array([np.ptp(np.quantile(axis, [0.05, 0.95])) for axis in axes])
+    for axis in np.argsort(-spreads / (1.0 if widths is None else widths), kind="stable").tolist():
         values = np.sort(axes[axis])
         beyond = values[values > values[int((1 - share) * (len(values) - 1))]]
         if len(beyond):

@@ -47,7 +47,7 @@ def prepared(
     if found is None:
         return []
     table = np.vstack([layout.splits, (zone, *found, other)])
-    columns = {name: table[:, place].copy() for place, name in enumerate(("zone", "axis", "cut", "other"))}
+    columns = {name: table[:, place].copy() for place, name in enumerate(messages.SPLIT)}
     out = [
         messages.message(stage, every, messages.SPLITS, columns, zone, tick=tick)
         for stage in (1, 2)

@@ -35,6 +35,9 @@ NAMES, MOVES, FOCAL_UPDATES, FRAGMENTS = "names", "moves", "focal", "fragments"
 REQUESTS, ALL_MOVES = "requests", "all moves"
 WORK, DIVIDE, SPLITS, ARRIVALS, LOCAL_PLANS = "work", "divide", "splits", "arrivals", "local plans"
 
+#: The columns of a table of splits.
+SPLIT = ("zone", "axis", "cut", "other")
+
 #: Flags of a request: the region participates in the query; the focal object is there (and not gone).
 PARTICIPATES, IS_KNOWN = 1, 2
 
@@ -88,4 +91,4 @@ def words(packets: Sequence[Packet], count: int) -> Array:
 
 def splits_of(packet: Packet) -> Array:
     """The table of a splits message, float64[:, 4]."""
-    return np.column_stack([packet.rows.column(name).to_numpy() for name in ("zone", "axis", "cut", "other")])
+    return np.column_stack([packet.rows.column(name).to_numpy() for name in SPLIT])

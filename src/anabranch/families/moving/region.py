@@ -94,7 +94,7 @@ class Region(Stage):
         stored.save(state, server)
         if near is not None and ask_nearest(state, self.integers):
             stored.save_near(state, near)
-        elif near is not None:  # nobody asks: a query to come sees only reports to come
+        elif near is not None and state.keys(stored.NEAR):  # nobody asks any more
             stored.forget_near(state)
             near = stored.load_near(state, server, {})
         give_back(state, HELD, (server, near))

@@ -44,11 +44,10 @@ def given(state: State, where: Space, zone: int, other: int, share: float) -> li
     numbers = np.array([number for number, spec in specs.items() if spec.by == by], np.int64)
     points = np.array([specs[number].point for number in numbers.tolist()], np.float64)
     widths = [high - low or 1.0 for low, high in (where.bounds[name] for name in by)]
-    found = cut([points[:, axis] / width for axis, width in enumerate(widths)], share)
+    found = cut(list(points.T), share, widths)
     if found is None:
         return []
-    axis = found[0]
-    at = points[:, axis][points[:, axis] / widths[axis] >= found[1]].min().item()
+    axis, at = found
     splits = [*where.splits, Split(by, zone, axis, at, other)]
     gone = np.sort(numbers[Space(where.bounds, where.zones, splits).owners(by, points) == other])
     table = [[list(s.by), s.zone, s.axis, s.cut, s.other] for s in splits]
