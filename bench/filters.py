@@ -4,7 +4,7 @@ Mixed subscriptions from the paper's templates (selection, projection, aggregati
 sets), and others of which hardly two are alike. In one process: with sharing, and each subscription evaluated
 on its own by the same stages; the first batch, which compiles and in which queries begin, is not timed. On
 Spark: one query a subscription, beside one job of ours with all of them, in batches of the same size; the
-first batches, in which Java warms up, are not timed.
+first batches, in which Java warms up, are not timed. Photons come as XML, as in the paper, and as parquet.
 Answers are compared: every subscription has as many result rows from both.
 """
 
@@ -25,7 +25,7 @@ from anabranch.simulate.workload import random_queries
 from anabranch.spark.session import make_session
 from bench.filters_local import Rate, Spec, run
 from bench.filters_plots import draw
-from bench.filters_spark import Contest, write_files
+from bench.filters_spark import FORMATS, Contest
 from bench.harness import Report
 from bench.optimizer import spec as any_spec
 
@@ -79,33 +79,34 @@ class Bench:
         self.report.figure(f"{title}: result rows an item", sum(one.rows.values()) / one.items)
         return one.by_cpu / other.by_cpu
 
-    def on_spark(self, counts: Sequence[int], batches: int, warm: int, limit: float) -> None:
+    def on_spark(self, kind: str, counts: Sequence[int], batches: int, warm: int, limit: float) -> None:
         photons = generated("photons", batches * self.batch)
         with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as name:
             folder = Path(name)
-            write_files(folder / "source", photons.rows, batches)
             spark = make_session("bench", log=folder / "spark.log")
-            contest = Contest(spark, folder, warm, limit)
+            contest = Contest(spark, folder, photons.rows, batches, kind)
             for count in counts:
-                self._beside(contest, texts(photons, count))
+                self._beside(contest, texts(photons, count), warm, limit)
             spark.stop()
 
-    def _beside(self, contest: Contest, queries: list[str]) -> None:
-        count = len(queries)
-        ours, theirs = contest.ours(queries), contest.spark_alone(queries)
-        self._spark_noted("one job on Spark", count, ours)
+    def _beside(self, contest: Contest, queries: list[str], warm: int, limit: float) -> None:
+        count, source = len(queries), f"from {contest.kind}"
+        ours, theirs = contest.ours(queries, warm), contest.spark_alone(queries, warm, limit)
+        self._spark_noted(f"one job on Spark, {source}", count, ours)
         if theirs is None:
-            print(f"  {count} Spark queries took more than {contest.limit:g} s", file=sys.stderr, flush=True)
+            print(f"  {count} Spark queries took more than {limit:g} s", file=sys.stderr, flush=True)
             return
-        self._spark_noted("a Spark query each", count, theirs)
+        self._spark_noted(f"a Spark query each, {source}", count, theirs)
         assert ours.rows == theirs.rows, "Spark must give the same answers"
         self.report.ratio(
-            f"{count} subscriptions: one job / a Spark query each, by the clock",
+            f"{count} subscriptions {source}: one job / a Spark query each, by the clock",
             ours.by_clock / theirs.by_clock,
             10.0 if count == 20 else 1.0,
         )
         self.report.ratio(
-            f"{count} subscriptions: one job / a Spark query each, CPU", ours.by_cpu / theirs.by_cpu, 1.0
+            f"{count} subscriptions {source}: one job / a Spark query each, CPU",
+            ours.by_cpu / theirs.by_cpu,
+            1.0,
         )
 
     def _spark_noted(self, name: str, count: int, rate: Rate) -> None:
@@ -120,6 +121,9 @@ def main(arguments: Any = None) -> None:
     parser.add_argument("--batch", type=int, default=20_000, help="items a batch")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--spark", type=int, nargs="*", default=[20], help="subscriptions, also on Spark")
+    parser.add_argument(
+        "--formats", nargs="*", choices=FORMATS, default=["xml", "parquet"], help="of the source"
+    )
     parser.add_argument("--batches", type=int, default=80, help="batches of the runs on Spark")
     parser.add_argument("--warm", type=int, default=40, help="those of them that are not timed")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which Spark is given up")
@@ -132,8 +136,8 @@ def main(arguments: Any = None) -> None:
         run(bench.photons.stream, specs(TEMPLATES, bench.photons, 30), [bench.photons.rows], True)  # compiles
     for kind in (TEMPLATES, UNLIKE):
         bench.in_process(kind, given.counts)
-    if given.spark:
-        bench.on_spark(given.spark, given.batches, given.warm, given.limit)
+    for kind in given.formats if given.spark else ():
+        bench.on_spark(kind, given.spark, given.batches, given.warm, given.limit)
     report.show(given.json)
     if given.plots is not None:
         print(f"wrote {draw(bench.measured, given.plots)}")

@@ -15,16 +15,17 @@ _STYLE = {
     "templates, each on its own": ("#d1242f", "o", "-"),
     "hardly two alike, shared": ("#1f6feb", "s", "--"),
     "hardly two alike, each on its own": ("#d1242f", "s", "--"),
-    "one job on Spark": ("#1a7f37", "^", ":"),
-    "a Spark query each": ("#bf8700", "v", ":"),
 }
+#: Green is one job of ours on Spark, ochre a Spark query each; by the format that the source has.
+_ON_SPARK = {"one job on Spark": ("#1a7f37", "^"), "a Spark query each": ("#bf8700", "v")}
+_FORMATS = {"parquet": ":", "json": "-.", "xml": "--"}
 
 
 def draw(measured: dict[str, dict[int, float]], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
     for name, points in measured.items():
-        colour, marker, line = _STYLE[name]
+        colour, marker, line = _style(name)
         axes.plot(
             list(points), list(points.values()), line, color=colour, marker=marker, markersize=5, label=name
         )
@@ -39,3 +40,11 @@ def draw(measured: dict[str, dict[int, float]], folder: Path) -> Path:
     figure.savefig(file, dpi=120)
     pyplot.close(figure)
     return file
+
+
+def _style(name: str) -> tuple[str, str, str]:
+    """Colour, marker and line of a contestant."""
+    if name in _STYLE:
+        return _STYLE[name]
+    contestant, source = name.split(", from ")
+    return (*_ON_SPARK[contestant], _FORMATS[source])

@@ -62,7 +62,7 @@ def _batch_seconds(spark: SparkSession, folder: Path, stage: Stage) -> float:
         "0 AS from_count",
     ).selectExpr("*", f"unhex('{body.hex()}') AS body")
     rows = rows.groupBy("key").transformWithStateInPandas(
-        StageOperator(str(id(stage)), 0, stage, 2), DDL, "Append", "None"
+        StageOperator(str(id(stage)), {0: stage}, 2), DDL, "Append", "None"
     )
     query = rows.writeStream.format("noop").option("checkpointLocation", str(folder)).start()
     while len([p for p in query.recentProgress if p["numInputRows"]]) < 18 and not query.exception():

@@ -294,7 +294,8 @@ class Engine:
         key = f"parts of {stream}.{family}"
         begun = self.catalog.meta(key)
         if begun is None:
-            count = asked["shuffle_partitions"] or few_partitions(self.spark)
+            few = few_partitions(self.spark)
+            count = asked["shuffle_partitions"] or min(few, asked["zones"] or few)
             begun = {"zones": asked["zones"] or count, "shuffle_partitions": count}
             self.catalog.set_meta(key, begun)
         for name, number in asked.items():

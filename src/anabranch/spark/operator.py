@@ -1,13 +1,13 @@
-"""The operator of a stage: one transformWithState, keyed by zone.
+"""The operator of a stage, or of a whole chain that has one zone: one transformWithState, keyed by zone.
 
 Spark starts a Python process of its own for every stateful operator, at the start of a query, only to ask for
-the names of its state variables. So this module imports little, and the stage travels as bytes that only a
+the names of its state variables. So this module imports little, and the stages travel as bytes that only a
 worker with rows unpacks: that process then takes 0.2 s instead of a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class StageOperator(StatefulProcessor):
-    """`query` names the running query (a restart has another name), `place` the stage's place in its chain.
+    """`query` names the running query (a restart has another name); `stages` are by their place in the chain.
 
     State: `chunks`, a map from the names of chunks to their bytes, and `index`, which names the content of
     each (its token).
     """
 
     def __init__(
-        self, query: str, place: int, stage: Stage, partitions: int, parcels: str | None = None
+        self, query: str, stages: Mapping[int, Stage], partitions: int, parcels: str | None = None
     ) -> None:
         from pyspark.cloudpickle import dumps
 
-        self.query, self.place, self.partitions, self.parcels = query, place, partitions, parcels
-        self.packed: bytes = dumps(stage)  # type: ignore[no-untyped-call]
+        self.query, self.partitions, self.parcels = query, partitions, parcels
+        self.packed: bytes = dumps(stages)  # type: ignore[no-untyped-call]
         self.runner: StageRunner | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -47,14 +47,9 @@ class StageOperator(StatefulProcessor):
 
             from anabranch.spark.stages import StageRunner
 
+            stages = loads(self.packed)
             self.runner = StageRunner(
-                self.query,
-                self.place,
-                loads(self.packed),
-                self.partitions,
-                self.parcels,
-                self.index,
-                self.chunks,
+                self.query, stages, self.partitions, self.parcels, self.index, self.chunks
             )
         yield from self.runner.rows(rows)
 

@@ -5,7 +5,7 @@ deliver.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,6 +23,7 @@ from anabranch.spark.route import router
 from anabranch.spark.rows import DDL
 from anabranch.spark.session import shuffled
 from anabranch.zones.order import Order
+from anabranch.zones.stage import Stage
 
 
 def start(
@@ -47,8 +48,8 @@ def start(
         _control(spark, stream, family, to.layout, partitions)
     )
     query = uuid.uuid4().hex
-    for place, stage in enumerate([Order(stream, chain), *chain.stages]):
-        operator = StageOperator(query, place, stage, partitions, parcels)
+    for stages in _operators([Order(stream, chain), *chain.stages]):
+        operator = StageOperator(query, stages, partitions, parcels)
         rows = rows.groupBy(F.col("key")).transformWithStateInPandas(operator, DDL, "Append", "None")
     writer = (
         rows.writeStream.queryName(f"{stream.name}.{family.name}.{query[:8]}")
@@ -57,6 +58,16 @@ def start(
     )
     with shuffled(spark, partitions):
         return writer.trigger(processingTime=f"{trigger_s} seconds").start()
+
+
+def _operators(stages: Sequence[Stage]) -> list[dict[int, Stage]]:
+    """The stages of each operator, by place. A chain with one zone is one operator: each costs a batch a
+    shuffle, a Python process and a commit of its state.
+    """
+    by_place = dict(enumerate(stages))
+    if all(stage.zones == 1 for stage in stages):
+        return [by_place]
+    return [{place: stage} for place, stage in by_place.items()]
 
 
 def _control(

@@ -1,4 +1,5 @@
-"""A zone of a stage on Spark: its packets from rows, its state from the store and back.
+"""A zone of one stage, or of all stages that an operator has, on Spark: its packets from rows, its state from
+the store and back.
 
 Handing a megabyte to or from Spark's store costs 15 to 25 ms. A worker therefore keeps the chunks of the
 zones it served; when it is called again it compares tokens with the store's index and reads only the chunks
@@ -10,92 +11,123 @@ from __future__ import annotations
 
 import json
 import time
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
 from anabranch.spark.rows import columns_of, frame, packets_of
-from anabranch.zones.stage import Stage, in_order
+from anabranch.zones.packets import Packet
+from anabranch.zones.stage import Sender, Stage, in_order
 from anabranch.zones.state import State
 
-#: Zones' states that this worker process holds, the least recently used first: (query, place, zone) ->
-#: (state, when it was used).
-_HELD: OrderedDict[tuple[str, int, int], tuple[State, float]] = OrderedDict()
+#: The states of a zone, by the stage's place.
+States = dict[int, State]
+Mail = list[tuple[Sender, Packet]]
+
+#: What this worker process holds, the least recently used first: (query, first place, zone) -> (states, when
+#: they were used).
+_HELD: OrderedDict[tuple[str, int, int], tuple[States, float]] = OrderedDict()
 HELD_BYTES = 1 << 30
 HELD_S = 600.0
 
 
 class StageRunner:
-    """One stage of one running query; `index` and `chunks` are its state variables in Spark's store."""
+    """The stages of one operator of one running query, by place; `index` and `chunks` are its state variables
+    in Spark's store, where the chunk `books` of stage 0 is called `0:books`.
+    """
 
     def __init__(
         self,
         query: str,
-        place: int,
-        stage: Stage,
+        stages: Mapping[int, Stage],
         partitions: int,
         parcels: str | None,
         index: Any,
         chunks: Any,
     ) -> None:
-        self.query, self.place, self.stage, self.partitions = query, place, stage, partitions
-        self.parcels = parcels
+        self.query, self.stages, self.partitions, self.parcels = query, stages, partitions, parcels
         self.index, self.chunks = index, chunks
 
     def rows(self, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """What the rows of one key give: the packets for this stage go through a step, the others pass
+        """What the rows of one key give: packets for these stages go through a step, the others pass
         untouched.
         """
-        mine = []
+        mail: dict[int, Mail] = defaultdict(list)
+        zone = 0
         for part in rows:
-            here = part["stage"] == self.place
+            here = part["stage"].isin(self.stages)
             if not here.all():
                 yield part[~here]
-            if here.any():
-                mine += packets_of(part[here])
-        if not mine:
+            for sender, packet in packets_of(part[here]):
+                mail[packet.stage].append((sender, packet))
+                zone = packet.zone
+        if not mail:
             return
-        zone = mine[0][1].zone
-        state = self._take(zone)
-        sent = self.stage.step(zone, state, in_order(mine))
-        self._keep(zone, state)
+        states = self._take(zone)
+        sent = self._sent(zone, states, mail)
+        self._keep(zone, states)
         if sent:
-            senders = ((self.place, zone, count) for count in range(len(sent)))
-            yield frame(columns_of(zip(senders, sent, strict=True), self.partitions, self.parcels))
+            yield frame(columns_of(sent, self.partitions, self.parcels))
 
-    def _take(self, zone: int) -> State:
-        """The zone's state as the store has it; out of _HELD until the step is through, for it may fail half
-        way.
+    def _sent(self, zone: int, states: States, mail: dict[int, Mail]) -> Mail:
+        """What leaves the operator; packets from one of its stages to a later one never become bytes."""
+        out: Mail = []
+        for place, stage in self.stages.items():
+            if place not in mail:
+                continue
+            for count, packet in enumerate(stage.step(zone, states[place], in_order(mail.pop(place)))):
+                stays = packet.stage > place and packet.stage in self.stages
+                (mail[packet.stage] if stays else out).append(((place, zone, count), packet))
+        return out
+
+    def _take(self, zone: int) -> States:
+        """The zone's states as the store has them; out of _HELD until the step is through, for it may fail
+        half way.
         """
-        state, _ = _HELD.pop((self.query, self.place, zone), (State(), 0.0))
+        states, _ = _HELD.pop((self.query, min(self.stages), zone), ({}, 0.0))
         stored = self.index.get()
         tokens: dict[str, str] = json.loads(stored[0]) if stored else {}
-        for key in [key for key in state.tokens if key not in tokens]:
-            state.forget(key)
-        for key, token in tokens.items():
+        for place in self.stages:
+            state = states.setdefault(place, State())
+            for key in [key for key in state.tokens if f"{place}:{key}" not in tokens]:
+                state.forget(key)
+        for name, token in tokens.items():
+            of, _, key = name.partition(":")
+            state = states[int(of) if key else min(states)]  # without a place: an older release, load says so
             if state.tokens.get(key) != bytes.fromhex(token):
-                state.load(key, bytes.fromhex(token), bytes(self.chunks.getValue((key,))[0]))
-        return state
+                state.load(key, bytes.fromhex(token), bytes(self.chunks.getValue((name,))[0]))
+        return states
 
-    def _keep(self, zone: int, state: State) -> None:
-        """Stores what the step changed, and forgets zones that are held for nothing or by too many."""
-        changed, dropped = state.take_changes()
-        touched = bool(dropped)
-        for key in dropped:
-            self.chunks.removeKey((key,))
-        for key, body in changed:
-            self.chunks.updateValue((key,), (body,))
-            touched = True
+    def _keep(self, zone: int, states: States) -> None:
+        """Stores what the steps changed, and forgets zones that are held for nothing or by too many."""
+        touched = False
+        for place, state in states.items():
+            changed, dropped = state.take_changes()
+            for key in dropped:
+                self.chunks.removeKey((f"{place}:{key}",))
+                touched = True
+            for key, body in changed:
+                self.chunks.updateValue((f"{place}:{key}",), (body,))
+                touched = True
         if touched:
-            self.index.update((json.dumps({key: token.hex() for key, token in state.tokens.items()}),))
+            tokens = {
+                f"{place}:{key}": token.hex()
+                for place, state in states.items()
+                for key, token in state.tokens.items()
+            }
+            self.index.update((json.dumps(tokens),))
         now = time.monotonic()
-        _HELD[self.query, self.place, zone] = state, now
-        size = sum(held.nbytes for held, _ in _HELD.values())
+        _HELD[self.query, min(self.stages), zone] = states, now
+        size = sum(_bytes_of(held) for held, _ in _HELD.values())
         while len(_HELD) > 1:
             oldest, used = next(iter(_HELD.values()))
             if size <= HELD_BYTES and now - used <= HELD_S:
                 break
             _HELD.popitem(last=False)
-            size -= oldest.nbytes
+            size -= _bytes_of(oldest)
+
+
+def _bytes_of(states: States) -> int:
+    return sum(state.nbytes for state in states.values())
