@@ -70,7 +70,7 @@ def _write(path: Path, rows: pa.RecordBatch, modified: int) -> None:
 def _engine(spark: SparkSession, folder: Path, case: Case, zones: int) -> Engine:
     stream = case.stream
     engine = Engine(spark, folder / "out", settings=Settings(zones=zones, max_files_per_batch=1))
-    names = ("time", "id", "position", "object", "regions", "bounds", "metric")
+    names = ("time", "id", "position", "object", "regions", "bounds", "metric", "unit")
     settings = {name: getattr(stream, name) for name in names if getattr(stream, name) not in (None, ())}
     lengths = {"lateness": stream.lateness, "tick": stream.tick, "expire": stream.expire}
     timed = stream.time_type is ColumnType.TIMESTAMP  # lengths are stored in microseconds
@@ -84,4 +84,6 @@ def _engine(spark: SparkSession, folder: Path, case: Case, zones: int) -> Engine
         engine.operator(operator.name, operator, operator.type)
     made = engine.stream(stream.name, "parquet", path=str(folder / "source"), **settings)
     assert made.columns == stream.columns
+    for name in names:
+        assert getattr(made, name) in (getattr(stream, name), settings.get(name))
     return engine

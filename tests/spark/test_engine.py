@@ -91,6 +91,21 @@ def test_another_jobs_sink_is_refused(spark: SparkSession, tmp_path: Path) -> No
         engine.stream("photons", "generator", name="photons", time="en")
 
 
+@pytest.mark.parametrize(("zones", "operators"), [(1, 1), (2, 3)])
+def test_one_zone_is_one_operator(spark: SparkSession, tmp_path: Path, zones: int, operators: int) -> None:
+    pq.write_table(pa.table({"t": [1, 2, 3]}), tmp_path / "items.parquet")
+    with Engine(spark, tmp_path / "out", settings=Settings(zones=zones)) as engine:
+        engine.stream("items", "parquet", path=str(tmp_path / "*.parquet"), time="t")
+        engine.subscribe("q", "SELECT t FROM items WHERE t > 1")
+        engine.start()
+        engine.drain()
+        (progress,) = [query.lastProgress for query in engine.queries.values()]
+        assert progress is not None
+        assert len(progress["stateOperators"]) == operators
+        assert all(each["numShufflePartitions"] == zones for each in progress["stateOperators"])
+        assert engine.results("q").column("t").to_pylist() == [2, 3]
+
+
 def test_zones_are_those_that_a_job_began_with(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
