@@ -16,7 +16,8 @@ from anabranch.kernels.jit import leaf
 
 Array = np.ndarray[Any, Any]
 
-#: Squares that are compared with a limit at once.
+#: Squares that are computed at a time, and those of them that are compared with a limit at once.
+SOME = 512
 GROUP = 32
 
 
@@ -29,15 +30,17 @@ def squares(place: Array, point: Array, q: int, first: int, stop: int, out: Arra
     that no pass has to ask whether they count from the end.
     """
     base, size, d = np.uint64(first), np.uint64(stop - first), point.shape[1]
+    p = point[q, 0]
     if d % 2 == 1:
-        p = point[q, 0]
         for i in range(size):
             gap = place[0, base + i] - p
             out[i] = gap * gap
     else:
+        r = point[q, 1]
         for i in range(size):
-            out[i] = 0.0
-    for j in range(d % 2, d, 2):
+            gap, other = place[0, base + i] - p, place[1, base + i] - r
+            out[i] = gap * gap + other * other
+    for j in range(2 - d % 2, d, 2):
         p, r = point[q, j], point[q, j + 1]
         for i in range(size):
             gap, other = place[j, base + i] - p, place[j + 1, base + i] - r
@@ -59,8 +62,8 @@ def near_squares(
     """The items first <= i < stop whose squared distance from point q is at most `limit`: near and square, in
     stream order; how many.
 
-    They should be few. some: float64, scratch: squares are computed for so many items at a time, which stay in
-    the nearest cache; then a look at GROUP of them at once, without a branch, tells whether there is any.
+    They should be few. some: float64[SOME], scratch that stays in the nearest cache: a look at GROUP squares
+    at once, without a branch, tells whether there is one to take.
     """
     found = 0
     for begin in range(first, stop, len(some)):

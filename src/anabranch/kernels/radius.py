@@ -122,7 +122,7 @@ def _near(queries: Queries, q: int, items: Items, low: int, high: int, limit: fl
     """The items low <= i < high whose squared distance is at most `limit`: work.numbers and work.square; how
     many.
     """
-    return near_squares(items.place, queries.point, q, low, high, limit, work.numbers, work.square, work.gaps)
+    return near_squares(items.place, queries.point, q, low, high, limit, work.numbers, work.square, work.some)
 
 
 @leaf
