@@ -1,18 +1,20 @@
-"""Nearest: `python -m bench.nearest [--only errors,candidates,cpu,queries] [--recorded FILE] [--spark]
-[--json FILE]`.
+"""Nearest: `python -m bench.nearest [--only errors,candidates,cpu,queries] [--recorded FILE]
+[--spark [growth] [plain]] [--json FILE]`.
 
 Ratios from one run. `errors`: PA's missed and false reports beside sigma, in random order, and without a
 bound on streams that drift. `candidates`: what RA and PA hold beside the true k-skyband, in the setting of
 table 1, and the CPU an item there. `cpu`: 1,000 queries beside scipy's cKDTree, built anew every 100 items.
-`queries`: from 400 to 40,000. `--spark`: RAPF at k = 9 beside the plain pipeline (bench/pipeline.py) on the
-same files.
+`queries`: from 400 to 40,000. `--spark` (bench/nearest_spark.py): the same growth in a job, all processes
+counted; and RAPF at k = 9 beside the plain pipeline (bench/pipeline.py) on the same files.
+
+A run hands results on, as delivery does, and does not keep them, except to compare them: memory that is new
+to a process costs more than what is written into it.
 """
 
 from __future__ import annotations
 
 import argparse
 import heapq
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,15 +34,24 @@ COLUMNS = ("ambient_temp", "surface_temp", "rel_humidity", "wind_dir")
 SIGMAS = (1e-2, 1e-3, 1e-4)
 KS = (1, 3, 9, 27, 81)
 PARTS = ("errors", "candidates", "cpu", "queries")
+ON_SPARK = ("growth", "plain")
 
 
 class Run:
     """One zone over a workload, warm-up first."""
 
     def __init__(
-        self, work: Workload, k: int, window: int, method: str, sigma: float | None = None, batch: int = 2000
+        self,
+        work: Workload,
+        k: int,
+        window: int,
+        method: str,
+        sigma: float | None = None,
+        batch: int = 2000,
+        keep: bool = False,
     ) -> None:
-        self.work, self.batch = work, batch
+        """`keep`: results stay, for `reports`."""
+        self.work, self.batch, self.keep = work, batch, keep
         self.runner = LocalRunner(work.stream, family("nearest"))
         self.control = work.activations(k, window, method, sigma)
         self.now = 0
@@ -52,6 +63,8 @@ class Run:
             after = min(self.now + self.batch, stop)
             self.runner.batch(self.work.rows(self.now, after), self.control if self.now == 0 else ())
             self.now = after
+            if not self.keep:
+                self.runner.tables.clear()
         return time.process_time() - begin
 
     def reports(self) -> set[tuple[str, int]]:
@@ -109,11 +122,11 @@ def errors(report: Report, file: Path | None) -> None:
     for bound, works in ((True, workloads), (False, drifting)):
         for work in works(file, items, 400 if bound else 100):
             for k in (1, 3, 27):
-                exact = Run(work, k, window, "RAPF")
+                exact = Run(work, k, window, "RAPF", keep=True)
                 exact.until(items)
                 true = exact.reports()
                 for sigma in SIGMAS:
-                    run = Run(work, k, window, "PA", sigma)
+                    run = Run(work, k, window, "PA", sigma, keep=True)
                     run.until(items)
                     found = run.reports()
                     name = f"{work.name}, k {k}, PA({sigma:g})"
@@ -174,44 +187,14 @@ def growth(report: Report) -> None:
         run.until(50_000)
         costs[queries] = min(run.until(stop) for stop in range(55_000, 80_001, 5000)) / 5000
         report.figure(f"{queries:,} queries: us an item", 1e6 * costs[queries])
-    report.ratio("CPU an item, 40,000 queries / 400", costs[40_000] / costs[400], at_most=20)
-
-
-def on_spark(report: Report, rows: int) -> None:
-    from anabranch.spark.session import make_session
-    from bench.harness import best, turns
-    from bench.pipeline import Contest, ranges, selections, write_files
-
-    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as name:
-        folder = Path(name)
-        write_files(folder / "source", rows)
-        spark = make_session("bench", log=folder / "spark.log")
-        contest = Contest(spark, folder)
-        rng = np.random.default_rng(1)
-        points = rng.uniform((0, -90, 0), (360, 90, 1), (400, 3)).tolist()
-        nearest = [
-            f"SELECT NEAREST 9 TO ({ra!r}, {dec!r}, {en!r}) BY (ra, dec, en) FROM photons WINDOW RANGE 40"
-            for ra, dec, en in points
-        ]
-        figures = turns(
-            {
-                "plain pipeline, rows/s": lambda: contest.ours(selections(ranges(1, 0.01, "en"))),
-                "400 nearest queries, k 9, rows/s": lambda: contest.ours(nearest),
-            },
-            2,
-        )
-        plain, ours = (best(values) for values in figures.values())
-        for figure, values in figures.items():
-            report.figure(figure, best(values))
-        report.ratio("RAPF at k 9 / plain pipeline", ours / plain, at_least=0.4)
-        spark.stop()
+    report.ratio("operator alone: CPU an item, 40,000 queries / 400", costs[40_000] / costs[400], at_most=20)
 
 
 def main(arguments: Any = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(PARTS), help="some of: " + ", ".join(PARTS))
     parser.add_argument("--recorded", type=Path, help=f"parquet with {', '.join(COLUMNS)}")
-    parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--spark", nargs="*", choices=ON_SPARK, help="all of them, or some")
     parser.add_argument("--rows", type=int, default=2_000_000, help="of the run on Spark")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
@@ -227,8 +210,14 @@ def main(arguments: Any = None) -> None:
         cpu(report)
     if "queries" in wanted:
         growth(report)
-    if given.spark:
-        on_spark(report, given.rows)
+    if given.spark is not None:
+        from bench import nearest_spark  # only here: the rest runs without Java
+
+        asked = given.spark or ON_SPARK
+        if "growth" in asked:
+            nearest_spark.growth(report)
+        if "plain" in asked:
+            nearest_spark.beside_plain(report, given.rows)
     report.show(given.json)
 
 

@@ -1,11 +1,11 @@
 """Items in small boxes: what lies within a radius of a point, without a look at most of the rest.
 
 Items come in blocks, in stream order. Each block is halved along its widest dimension until at most LEAF
-items remain: a leaf, with the box that bounds it. A ball is first compared with the boxes of a block, all
-of them, one dimension after the other, which is a loop over neighbouring numbers; then with the items of
-the few leaves that it touches.
+items remain: a leaf, with the box that bounds it. BUNCH leaves in a row lie near each other and have a box,
+too. A ball is first compared with the boxes of bunches, all of them, one dimension after the other, which is
+a loop over neighbouring numbers; then with the leaves of the bunches that it touches; then with their items.
 
-    block of 2048 items, 4 dimensions: 128 leaves; a ball with 8 of the items touches about 15 of them
+    5,000 items, 4 dimensions: 313 leaves in 20 bunches; a ball with 4 of the items touches 6 leaves
 
 A query goes through a batch block by block, so blocks are long.
 
@@ -28,17 +28,21 @@ Array = np.ndarray[Any, Any]
 BLOCK = 8192
 LEAF = 16
 LEAVES = BLOCK // LEAF
+BUNCH = 16
+BUNCHES = LEAVES // BUNCH
 
 
 class Boxes(NamedTuple):
-    """Blocks of leaves. Items with a missing coordinate are in no leaf; a leaf's unused places are
-    infinitely far.
+    """Blocks of leaves. Items with a missing coordinate are in no leaf; unused leaves, and a leaf's unused
+    places, are infinitely far.
     """
 
     start: Array  # int64[blocks + 1]: the first item of each block
     leaves: Array  # int64[blocks]
     low: Array  # float64[blocks, d, LEAVES]: the boxes
     high: Array  # float64[blocks, d, LEAVES]
+    bunch_low: Array  # float64[blocks, d, BUNCHES]: the boxes of bunches
+    bunch_high: Array  # float64[blocks, d, BUNCHES]
     item: Array  # int64[blocks, LEAVES, LEAF], -1 where unused
     place: Array  # float64[blocks, LEAVES, d, LEAF]
 
@@ -52,8 +56,10 @@ def boxes_of(place: Array, first: int) -> Boxes:
     boxes = Boxes(
         start,
         np.zeros(blocks, np.int64),
-        np.empty((blocks, d, LEAVES), np.float64),
-        np.empty((blocks, d, LEAVES), np.float64),
+        np.full((blocks, d, LEAVES), math.inf),
+        np.full((blocks, d, LEAVES), math.inf),
+        np.empty((blocks, d, BUNCHES), np.float64),
+        np.empty((blocks, d, BUNCHES), np.float64),
         np.full((blocks, LEAVES, LEAF), -1),
         np.full((blocks, LEAVES, d, LEAF), math.inf),
     )
@@ -68,7 +74,19 @@ def boxes_of(place: Array, first: int) -> Boxes:
                 order[size] = i
                 size += 1
         _halve(place, order, size, boxes, block)
+        _bunch(boxes, block)
     return boxes
+
+
+@kernel
+def _bunch(boxes: Boxes, block: int) -> None:
+    """The boxes of a block's bunches, given those of its leaves."""
+    leaves = boxes.leaves[block]
+    for j in range(boxes.low.shape[1]):
+        for first in range(0, leaves, BUNCH):
+            stop = min(first + BUNCH, leaves)
+            boxes.bunch_low[block, j, first // BUNCH] = boxes.low[block, j, first:stop].min()
+            boxes.bunch_high[block, j, first // BUNCH] = boxes.high[block, j, first:stop].max()
 
 
 @kernel
@@ -188,11 +206,13 @@ def within(
     near: Array,
     dist: Array,
     gaps: Array,
+    leaf_gaps: Array,
 ) -> int:
     """The items first <= i < stop at distance <= radius from point q: near and dist, block by block in no
     order; how many.
 
-    point: float64[points, d]; near: int64, dist: float64, room for all of them; gaps: float64[LEAVES].
+    point: float64[points, d]; near: int64, dist: float64, room for all of them and LEAF more; gaps:
+    float64[BUNCHES]; leaf_gaps: float64[BUNCH].
     """
     limit = square_limit(radius)
     reach = limit * (1.0 + 1e-12)
@@ -201,30 +221,57 @@ def within(
         if boxes.start[block + 1] <= first or boxes.start[block] >= stop:
             continue
         inside = first <= boxes.start[block] and boxes.start[block + 1] <= stop
-        leaves = boxes.leaves[block]
-        _gaps(boxes, block, leaves, point, q, gaps)
-        for box in range(leaves):
-            if gaps[box] <= reach:
-                before = found
-                found = _in_leaf(boxes, block, box, point, q, limit, radius, near, dist, found)
-                if not inside:
-                    found = _between(near, dist, before, found, first, stop)
+        bunches = (boxes.leaves[block] + BUNCH - 1) // BUNCH
+        _gaps(boxes.bunch_low, boxes.bunch_high, block, 0, bunches, point, q, gaps)
+        for bunch in range(bunches):
+            if gaps[bunch] > reach:
+                continue
+            first_leaf = bunch * BUNCH
+            _gaps(boxes.low, boxes.high, block, first_leaf, BUNCH, point, q, leaf_gaps)
+            for box in range(BUNCH):
+                if leaf_gaps[box] <= reach:
+                    before = found
+                    found = _in_leaf(
+                        boxes, block, first_leaf + box, point, q, limit, radius, near, dist, found
+                    )
+                    if not inside:
+                        found = _between(near, dist, before, found, first, stop)
     return found
 
 
 @leaf
-def _gaps(boxes: Boxes, block: int, leaves: int, point: Array, q: int, gaps: Array) -> None:
-    """The squared distance of point q from each box of a block."""
-    for box in range(leaves):
-        gaps[box] = 0.0
-    for j in range(point.shape[1]):
-        p = point[q, j]
-        for box in range(leaves):
-            below = boxes.low[block, j, box] - p
-            above = p - boxes.high[block, j, box]
-            gap = below if below > above else above
-            gap = gap if gap > 0.0 else 0.0
-            gaps[box] += gap * gap
+def _gaps(
+    low: Array, high: Array, block: int, first: int, count: int, point: Array, q: int, gaps: Array
+) -> None:
+    """The squared distance of point q from `count` boxes of a block, from `first` on. Two dimensions at a
+    time and unsigned places, as in distances.squares.
+    """
+    base, size, d = np.uint64(first), np.uint64(count), point.shape[1]
+    p = point[q, 0]
+    if d % 2 == 1:
+        for box in range(size):
+            gap = _gap(low[block, 0, base + box], high[block, 0, base + box], p)
+            gaps[box] = gap * gap
+    else:
+        r = point[q, 1]
+        for box in range(size):
+            gap = _gap(low[block, 0, base + box], high[block, 0, base + box], p)
+            other = _gap(low[block, 1, base + box], high[block, 1, base + box], r)
+            gaps[box] = gap * gap + other * other
+    for j in range(2 - d % 2, d, 2):
+        p, r = point[q, j], point[q, j + 1]
+        for box in range(size):
+            gap = _gap(low[block, j, base + box], high[block, j, base + box], p)
+            other = _gap(low[block, j + 1, base + box], high[block, j + 1, base + box], r)
+            gaps[box] += gap * gap + other * other
+
+
+@leaf
+def _gap(low: float, high: float, p: float) -> float:
+    """How far p is from an interval."""
+    below, above = low - p, p - high
+    gap = below if below > above else above
+    return gap if gap > 0.0 else 0.0
 
 
 @leaf
@@ -243,15 +290,23 @@ def _in_leaf(
     """Adds the items of a leaf that are within the radius. The square of each is written down first, for
     all of them at once.
     """
-    for spot in range(LEAF):
-        dist[found + spot] = 0.0
-    for j in range(point.shape[1]):
-        p = point[q, j]
-        for spot in range(LEAF):
-            gap = boxes.place[block, box, j, spot] - p
-            dist[found + spot] += gap * gap
-    base = found
-    for spot in range(LEAF):
+    base, size = np.uint64(found), np.uint64(LEAF)
+    d, p = point.shape[1], point[q, 0]
+    if d % 2 == 1:
+        for spot in range(size):
+            gap = boxes.place[block, box, 0, spot] - p
+            dist[base + spot] = gap * gap
+    else:
+        r = point[q, 1]
+        for spot in range(size):
+            gap, other = boxes.place[block, box, 0, spot] - p, boxes.place[block, box, 1, spot] - r
+            dist[base + spot] = gap * gap + other * other
+    for j in range(2 - d % 2, d, 2):
+        p, r = point[q, j], point[q, j + 1]
+        for spot in range(size):
+            gap, other = boxes.place[block, box, j, spot] - p, boxes.place[block, box, j + 1, spot] - r
+            dist[base + spot] = (dist[base + spot] + gap * gap) + other * other
+    for spot in range(size):
         total = dist[base + spot]
         if total <= limit:
             far = math.sqrt(total)

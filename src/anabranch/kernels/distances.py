@@ -16,23 +16,72 @@ from anabranch.kernels.jit import leaf
 
 Array = np.ndarray[Any, Any]
 
+#: Squares that are computed at a time, and those of them that are compared with a limit at once.
+SOME = 512
+GROUP = 32
+
 
 @leaf
 def squares(place: Array, point: Array, q: int, first: int, stop: int, out: Array) -> None:
     """out[i - first] = the squared distance of item i from point q, for first <= i < stop.
 
-    place: float64[d, n], point: float64[points, d], out: float64[at least stop - first]. One dimension after
-    the other, so that each pass runs over neighbouring numbers; places are unsigned, so that no pass has to
-    ask whether they count from the end.
+    place: float64[d, n], point: float64[points, d], out: float64[at least stop - first]. Two dimensions at a
+    time, so that each pass runs over neighbouring numbers and there are few passes; places are unsigned, so
+    that no pass has to ask whether they count from the end.
     """
-    base, size = np.uint64(first), np.uint64(stop - first)
-    for i in range(size):
-        out[i] = 0.0
-    for j in range(point.shape[1]):
-        p = point[q, j]
+    base, size, d = np.uint64(first), np.uint64(stop - first), point.shape[1]
+    p = point[q, 0]
+    if d % 2 == 1:
         for i in range(size):
-            gap = place[j, base + i] - p
-            out[i] += gap * gap
+            gap = place[0, base + i] - p
+            out[i] = gap * gap
+    else:
+        r = point[q, 1]
+        for i in range(size):
+            gap, other = place[0, base + i] - p, place[1, base + i] - r
+            out[i] = gap * gap + other * other
+    for j in range(2 - d % 2, d, 2):
+        p, r = point[q, j], point[q, j + 1]
+        for i in range(size):
+            gap, other = place[j, base + i] - p, place[j + 1, base + i] - r
+            out[i] = (out[i] + gap * gap) + other * other
+
+
+@leaf
+def near_squares(
+    place: Array,
+    point: Array,
+    q: int,
+    first: int,
+    stop: int,
+    limit: float,
+    near: Array,
+    square: Array,
+    some: Array,
+) -> int:
+    """The items first <= i < stop whose squared distance from point q is at most `limit`: near and square, in
+    stream order; how many.
+
+    They should be few. some: float64[SOME], scratch that stays in the nearest cache: a look at GROUP squares
+    at once, without a branch, tells whether there is one to take.
+    """
+    found = 0
+    for begin in range(first, stop, len(some)):
+        size = min(len(some), stop - begin)
+        squares(place, point, q, begin, begin + size, some)
+        for group in range(0, size, GROUP):
+            base, length = np.uint64(group), np.uint64(min(GROUP, size - group))
+            hits = 0
+            for spot in range(length):
+                hits += some[base + spot] <= limit
+            if hits == 0:
+                continue
+            for spot in range(length):
+                if some[base + spot] <= limit:
+                    near[found] = begin + group + np.int64(spot)
+                    square[found] = some[base + spot]
+                    found += 1
+    return found
 
 
 @leaf

@@ -80,7 +80,7 @@ def _match(
 ) -> int:
     """The items a <= i < b that are within the radius: work.near, work.dist, in stream order; how many."""
     if _uses_boxes(items, radius, a, b):
-        found = within(boxes, queries.point, q, radius, a, b, work.near, work.dist, work.gaps)
+        found = within(boxes, queries.point, q, radius, a, b, work.near, work.dist, work.gaps, work.leaf_gaps)
         sort_by_item(work.near, work.dist, found)
     else:
         squares(items.place, queries.point, q, a, b, work.square)
@@ -169,8 +169,8 @@ def _go(
             count, used = replace(band, count, k, q, soon, items.clock[i], far, number, due, log, used)
         else:
             count, used = arrive(band, count, k, q, items.clock[i], far, number, due, log, used)
-        if used > before:
-            soon = next_due(band, count, k, never)
+        if used > before and (count <= k or items.rows or band.due[count - 1] == soon):
+            soon = next_due(band, count, k, never)  # who gave way is the last entry now
         if count > stock.limit[q]:
             count = _pruned(queries, q, band, count, radius, clock + items.rows, stock, work)
     while soon < bound and not queries.counted[q]:

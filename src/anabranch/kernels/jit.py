@@ -28,3 +28,11 @@ def leaf(function: F) -> F:
     compiled: Any = njit(**options)(function)
     made: F = compiled
     return made
+
+
+def twig(function: F) -> F:
+    """A leaf for what happens seldom: not inlined, so that the loop that it is called from stays small."""
+    options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+    compiled: Any = njit(**options)(function)
+    made: F = compiled
+    return made

@@ -68,4 +68,6 @@ class Scratch(NamedTuple):
     numbers: Array  # int64: a heap, or the numbers of a query's entries
     moments: Array  # a heap of moments
     radii: Array  # float64: a heap
-    gaps: Array  # float64[LEAVES]
+    gaps: Array  # float64[BUNCHES]
+    leaf_gaps: Array  # float64[BUNCH]
+    some: Array  # float64: squares of some items at a time

@@ -7,6 +7,7 @@ import numpy as np
 from anabranch.kernels.boxes import boxes_of
 from anabranch.kernels.grid import cover
 from anabranch.kernels.nearest_arrays import RAPF, Items, Queries, Stock
+from anabranch.kernels.places import places_of
 from anabranch.kernels.rapf import run
 
 
@@ -50,3 +51,4 @@ def warm_nearest() -> None:
         run(queries, stock, items, boxes, moment(never).item(), True)
     edges = np.zeros(1)
     cover(np.zeros(4, np.uint8), np.zeros((1, 1)), np.ones(1), edges, edges + 1, 1)
+    places_of(np.arange(2), np.arange(2))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from anabranch.kernels.distances import square, square_limit, squares
+from anabranch.kernels.distances import near_squares, square, square_limit
 from anabranch.kernels.heaps import push, raise_least
-from anabranch.kernels.jit import leaf
+from anabranch.kernels.jit import leaf, twig
 from anabranch.kernels.nearest_arrays import PA, Array, Items, Queries, Scratch, Stock
 from anabranch.kernels.probable import counted_on, settle_probable
 from anabranch.kernels.pruning import rank
@@ -73,24 +73,19 @@ def _recall(
     queries: Queries,
     q: int,
     items: Items,
-    low: int,
-    high: int,
+    found: int,
     beyond: float,
     radius: float,
     alive: Any,
     band: Band,
     count: int,
-    square: Array,
+    work: Scratch,
 ) -> int:
-    """Inserts what waits between two radii among the items low <= i < high, whose squares are given. The
-    count.
+    """Inserts what waits between two radii among the items work.numbers[:found], whose squares are given.
+    The count.
     """
-    limit = square_limit(radius)
-    least = beyond * beyond * (1.0 - 1e-15)
-    for i in range(low, high):
-        if not (least <= square[i - low] <= limit):
-            continue
-        far = math.sqrt(square[i - low])
+    for place in range(found):
+        i, far = work.numbers[place], math.sqrt(work.square[place])
         if far > beyond and far <= radius and passes(queries, q, items, i):
             due = items.clock[i] + queries.size[q]
             if due >= alive:
@@ -118,34 +113,65 @@ def all_in(
         return count
     now = items.clock[a - 1] if a > items.fresh else items.now
     low = max(low, index(items.clock, now - queries.size[q]))
-    if low >= a:
-        return count
-    squares(items.place, queries.point, q, low, a, work.square)
-    return _recall(queries, q, items, low, a, radius, math.inf, now + items.rows, band, count, work.square)
+    found = _near(queries, q, items, low, a, math.inf, work)
+    return _recall(queries, q, items, found, radius, math.inf, now + items.rows, band, count, work)
 
 
 @leaf
-def _wider(
-    queries: Queries, q: int, items: Items, low: int, recent: int, high: int, square: Array, heap: Array
-) -> float:
-    """The radius within which `target` recent items lie, or all of them if there are at least `need`, or
-    infinity.
+def _near(queries: Queries, q: int, items: Items, low: int, high: int, limit: float, work: Scratch) -> int:
+    """The items low <= i < high whose squared distance is at most `limit`: work.numbers and work.square; how
+    many.
+    """
+    return near_squares(items.place, queries.point, q, low, high, limit, work.numbers, work.square, work.some)
 
-    Keeps the nearest ones in a heap with the farthest on top; values are negated, for the heap has the
-    least there.
+
+@leaf
+def _nearest(queries: Queries, q: int, items: Items, recent: int, found: int, work: Scratch) -> int:
+    """Puts the recent ones of the items work.numbers[:found] into the heap work.radii: how many, `target` at
+    most, the nearest ones.
+
+    The farthest is on top; squares are negated, for the heap has the least there.
     """
     held = 0
-    most = queries.target[q]
-    for i in range(max(recent, low), high):
-        value = -square[i - low]
-        if value != value or (held == most and value <= heap[0]) or not passes(queries, q, items, i):
+    most, heap = queries.target[q], work.radii
+    for place in range(found):
+        i, value = work.numbers[place], -work.square[place]
+        if i < recent or (held == most and value <= heap[0]) or not passes(queries, q, items, i):
             continue
         if held < most:
             push(heap, held, value)
             held += 1
         else:
             raise_least(heap, most, value)
-    return math.sqrt(-heap[0]) if held >= queries.need[q] else math.inf
+    return held
+
+
+@twig
+def _wider(
+    queries: Queries,
+    q: int,
+    items: Items,
+    low: int,
+    recent: int,
+    high: int,
+    have: int,
+    radius: float,
+    work: Scratch,
+) -> tuple[int, float]:
+    """The radius within which `target` recent items lie, or all of them if there are at least `need`, or
+    infinity; and how many of the items low <= i < high, recent or not, were found on the way: all within it.
+
+    They are looked for where twice as many should lie, judged by those `have` that lie within the old radius;
+    if they do not, everywhere.
+    """
+    target = queries.target[q]
+    limit = square_limit(radius * (2.0 * target / max(1, have)) ** (1.0 / queries.point.shape[1]))
+    found = _near(queries, q, items, low, high, limit, work)
+    held = _nearest(queries, q, items, recent, found, work)
+    if held < target or square_limit(math.sqrt(-work.radii[0])) > limit:
+        found = _near(queries, q, items, low, high, math.inf, work)
+        held = _nearest(queries, q, items, recent, found, work)
+    return found, math.sqrt(-work.radii[0]) if held >= queries.need[q] else math.inf
 
 
 @leaf
@@ -179,11 +205,8 @@ def settle(
             count -= 1
     elif radius < math.inf and have < queries.need[q]:
         low = max(index(items.clock, now - queries.size[q]), index(items.number, queries.start[q]))
-        if low < b:
-            squares(items.place, queries.point, q, low, b, work.square)
-        wider = _wider(queries, q, items, low, recent, b, work.square, work.radii)
-        alive = now + items.rows
-        count = _recall(queries, q, items, low, b, radius, wider, alive, band, count, work.square)
+        found, wider = _wider(queries, q, items, low, recent, b, have, radius, work)
+        count = _recall(queries, q, items, found, radius, wider, now + items.rows, band, count, work)
         return count, wider
     return count, radius
 

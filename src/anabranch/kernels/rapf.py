@@ -35,7 +35,8 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.kernels.boxes import LEAF, LEAVES, Boxes
+from anabranch.kernels.boxes import BUNCH, BUNCHES, LEAF, Boxes
+from anabranch.kernels.distances import SOME
 from anabranch.kernels.follow import follow
 from anabranch.kernels.jit import kernel
 from anabranch.kernels.nearest_arrays import PA, Array, Items, Queries, Scratch, Stock
@@ -53,7 +54,9 @@ def _scratch(items: Items, most: int, held: int) -> Scratch:
         np.empty(max(most, n + held), np.int64),
         np.empty(most, items.clock.dtype),
         np.empty(most, np.float64),
-        np.empty(LEAVES, np.float64),
+        np.empty(BUNCHES, np.float64),
+        np.empty(BUNCH, np.float64),
+        np.empty(SOME, np.float64),
     )
 
 
@@ -80,6 +83,7 @@ def run(
     band = new_band(n + 256, items.clock)
     log = new_log(4 * n + 1024, items.clock)
     oldest = np.full(2, 2**62)
+    eldest = oldest[1]
     used = 0
     filled = 0
     for q in range(total):
@@ -107,8 +111,7 @@ def run(
         )
         alive = stock.seen[q] if queries.counted[q] else queries.bound[q]
         for place in range(count):
-            if band.due[place] >= alive and band.number[place] < oldest[1]:
-                oldest[1] = band.number[place]
+            eldest = min(eldest, band.number[place] if band.due[place] >= alive else eldest)
         place = 0
         while same and place < count:
             same = band.number[place] == stock.number[begin + place]
@@ -118,6 +121,7 @@ def run(
             until[q] = holds_until(band, count, queries.need[q], work.moments)
         filled += count
         first[q + 1] = filled
+    oldest[1] = eldest
     after = Stock(
         first,
         out.dist[:filled],

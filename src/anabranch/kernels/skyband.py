@@ -21,6 +21,7 @@ Moments are int64 or float64; kernels are compiled for both.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,16 +173,17 @@ def let_go(
 
 @leaf
 def closest(band: Band, count: int, top: int, moment: Any) -> int:
-    """The candidate that ranks first among those that outlive the moment, or -1."""
+    """The candidate that ranks first among those that outlive the moment, or -1. Few are the nearest so far,
+    so that is asked first.
+    """
     best = -1
+    far, number = math.inf, 0
     for place in range(top, count):
-        if band.due[place] > moment:
-            if (
-                best < 0
-                or band.dist[place] < band.dist[best]
-                or (band.dist[place] == band.dist[best] and band.number[place] < band.number[best])
-            ):
-                best = place
+        dist = band.dist[place]
+        if dist > far or band.due[place] <= moment:
+            continue
+        if dist < far or best < 0 or band.number[place] < number:
+            best, far, number = place, dist, band.number[place]
     return best
 
 

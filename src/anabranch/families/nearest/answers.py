@@ -22,9 +22,9 @@ from anabranch.families.nearest.groups import unit_of
 from anabranch.families.nearest.shelf import Shelf
 from anabranch.families.nearest.spec import Nearest
 from anabranch.families.results import SUBSCRIPTION
-from anabranch.kernels.skyband import Log
+from anabranch.kernels.skyband import PLUS, Log
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.stream import NUMBER, Stream
+from anabranch.model.stream import Stream
 from anabranch.zones.columns import ARROW_TYPES, Array, subscription_column
 from anabranch.zones.packets import DELIVER, Kind, Packet
 
@@ -66,7 +66,7 @@ def packet(stream: Stream, answers: Sequence[Answers], shelf: Shelf) -> Packet:
             stream, _joined([np.floor(a.at).astype(np.int64) if a.exact else a.at for a in answers])
         ),
         "op": pa.DictionaryArray.from_arrays(pa.array(_joined([part.log.op for part in answers])), _OPS),
-        "id": items.column(NUMBER if stream.id is None else stream.id),
+        "id": pa.array(numbers) if stream.id is None else items.column(stream.id),
         "distance": pa.array(_joined([part.log.dist for part in answers])),
     }
     if any(part.exact for part in answers):
@@ -74,6 +74,11 @@ def packet(stream: Stream, answers: Sequence[Answers], shelf: Shelf) -> Packet:
     for column in stream.columns:
         columns[ITEM + column.name] = items.column(column.name)
     return Packet(DELIVER, 0, Kind.RESULT, pa.record_batch(columns), {"table": TABLE})
+
+
+def begun(answers: Sequence[Answers]) -> int:
+    """How many items became one of the k nearest."""
+    return int(np.count_nonzero(_joined([part.log.op for part in answers]) == PLUS)) if answers else 0
 
 
 def _joined(parts: list[Array]) -> Array:

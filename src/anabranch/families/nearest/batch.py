@@ -77,6 +77,7 @@ class Batch:
         self._places: dict[By, Array] = {}
         self._clocks: dict[tuple[By, str], Array] = {}
         self._boxes: dict[By, Boxes] = {}
+        self._items: dict[tuple[By, str], Items] = {}
         counted = dict.fromkeys(group.by for group in groups if group.by_rows)
         arrivals = self._arrivals(mail, list(counted)) if counted else None
         self._ordinals = {
@@ -143,18 +144,22 @@ class Batch:
         return self._boxes[by]
 
     def items(self, group: Group, part: Part) -> Items:
-        masks = [self._mask(condition) for condition in part.conditions]
-        mask = np.stack(masks) if masks else np.empty((0, len(self.numbers)), np.bool_)
-        return Items(
-            self.place(group.by),
-            self.numbers,
-            self._clock(group),
-            mask,
-            self.fresh,
-            self.late,
-            group.dtype.type(self._now(group)),
-            int(group.by_rows),
-        )
+        place = (group.by, group.unit)
+        if place not in self._items:
+            self._items[place] = Items(
+                self.place(group.by),
+                self.numbers,
+                self._clock(group),
+                np.empty((0, len(self.numbers)), np.bool_),
+                self.fresh,
+                self.late,
+                group.dtype.type(self._now(group)),
+                int(group.by_rows),
+            )
+        items = self._items[place]
+        if not part.conditions:
+            return items
+        return items._replace(mask=np.stack([self._mask(condition) for condition in part.conditions]))
 
     def _mask(self, condition: Term) -> Array:
         name = json.dumps(to_json(condition))

@@ -156,7 +156,7 @@ def _stock(held: Arrays | None, group: Group, part: Part) -> tuple[Stock, bool]:
     """The chunk as the kernel wants it, with a row for each query of the part; whether it had to be
     realigned.
     """
-    if held is not None and np.array_equal(held["query"], part.numbers):
+    if held is not None and (held["query"] is part.numbers or np.array_equal(held["query"], part.numbers)):
         return Stock(**{name: held[name] for name in Stock._fields}), False
     count = len(part.numbers)
     stock = Stock(

@@ -23,7 +23,6 @@ from anabranch.families.nearest.groups import Group, groups
 from anabranch.families.nearest.mail import Mail, Progress
 from anabranch.families.nearest.owners import disown, keep_own
 from anabranch.families.nearest.shelf import Shelf
-from anabranch.kernels.skyband import PLUS
 from anabranch.model.stream import Stream
 from anabranch.zones import queries
 from anabranch.zones.balance import HURRY, Patience, asked, note_work
@@ -141,7 +140,7 @@ class Rendezvous(Stage):
                     at = batch.at(group, change.log.moment)
                     rows.append(answers.Answers(part.names, change.log, at, group.unit == "fraction"))
         out = [answers.packet(self.stream, rows, batch.shelf)] if rows else []
-        counters[m.NOTIFY_OWNER] = sum(int(np.count_nonzero(part.log.op == PLUS)) for part in rows)
+        counters[m.NOTIFY_OWNER] = answers.begun(rows)
         counters[m.MERGER_UPDATE] = 0
         low = max(low, known.low)
         kept = min([low, *(mine.told.low for mine in own.values() if mine.told.want == interest.CELLS)])

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from anabranch.kernels.places import places_of
 from anabranch.model.stream import NUMBER
 from anabranch.zones.columns import Array, numbers_of
 from anabranch.zones.state import State
@@ -116,20 +117,12 @@ class Shelf:
 
     def take(self, numbers: Array) -> pa.RecordBatch:
         """The rows with these numbers, all of them on the shelf, in this order and as often as they are
-        named.
+        named; without the numbers, which the caller has.
         """
         keys = self.keys()
-        held = np.concatenate([self.numbers(key) for key in keys])
-        least = int(held.min())
-        span = int(held.max()) - least + 1
-        if span <= 16 * len(held):
-            place_of = np.empty(span, np.int64)
-            place_of[held - least] = np.arange(len(held))
-            places = place_of[numbers - least]
-        else:
-            order = np.argsort(held, kind="stable")
-            places = order[np.searchsorted(held, numbers, sorter=order)]
-        return pa.concat_batches([self.rows(key) for key in keys]).take(pa.array(places))
+        places = places_of(np.concatenate([self.numbers(key) for key in keys]), numbers)
+        rows = [self.rows(key).drop_columns([NUMBER]) for key in keys]
+        return pa.concat_batches(rows).take(pa.array(places))
 
 
 class Recent:
