@@ -79,8 +79,10 @@ class Bench:
         self.report.figure(f"{title}: result rows an item", sum(one.rows.values()) / one.items)
         return one.by_cpu / other.by_cpu
 
-    def on_spark(self, kind: str, counts: Sequence[int], batches: int, warm: int, limit: float) -> None:
-        photons = generated("photons", batches * self.batch)
+    def on_spark(
+        self, kind: str, counts: Sequence[int], batch: int, batches: int, warm: int, limit: float
+    ) -> None:
+        photons = generated("photons", batches * batch)
         with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as name:
             folder = Path(name)
             spark = make_session("bench", log=folder / "spark.log")
@@ -127,8 +129,9 @@ def main(arguments: Any = None) -> None:
     parser.add_argument(
         "--formats", nargs="*", choices=FORMATS, default=["xml", "parquet"], help="of the source"
     )
-    parser.add_argument("--batches", type=int, default=80, help="batches of the runs on Spark")
-    parser.add_argument("--warm", type=int, default=40, help="those of them that are not timed")
+    parser.add_argument("--spark-batch", type=int, default=100_000, help="items a batch there")
+    parser.add_argument("--batches", type=int, default=8, help="batches there")
+    parser.add_argument("--warm", type=int, default=3, help="those of them that are not timed")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which Spark is given up")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plots", type=Path)
@@ -140,7 +143,7 @@ def main(arguments: Any = None) -> None:
     for kind in (TEMPLATES, UNLIKE):
         bench.in_process(kind, given.counts)
     for kind in given.formats if given.spark else ():
-        bench.on_spark(kind, given.spark, given.batches, given.warm, given.limit)
+        bench.on_spark(kind, given.spark, given.spark_batch, given.batches, given.warm, given.limit)
     report.show(given.json)
     if given.plots is not None:
         print(f"wrote {draw(bench.measured, given.plots)}")
