@@ -62,11 +62,11 @@ class TimedFamily(ClustersFamily):
 
 
 def asked(queries: int, window: int) -> list[Activate]:
-    """Arbitrary ranges, counts and windows; every emission in turn."""
+    """Arbitrary ranges, counts and windows, in steps of a tenth of the largest window."""
     random = np.random.default_rng(7)
     out = []
     for number in range(queries):
-        size = int(random.integers(window // 2, window + 1))
+        size = int(random.integers(5, 11)) * (window // 10)
         spec = Clusters(
             float(random.uniform(0.001, 0.01)),
             int(random.integers(2, 30)),
@@ -108,11 +108,11 @@ STREAM_COLUMNS = [column.name for column in STREAM.columns]
 
 def main(arguments: Any = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--queries", type=int, default=20)
-    parser.add_argument("--window", type=int, default=10_000, help="rows of the largest window")
-    parser.add_argument("--batch", type=int, default=5_000)
+    parser.add_argument("--queries", type=int, default=40)
+    parser.add_argument("--window", type=int, default=20_000, help="rows of the largest window")
+    parser.add_argument("--batch", type=int, default=10_000)
     parser.add_argument("--batches", type=int, default=6)
-    parser.add_argument("--zones", type=int, nargs="+", default=[2])
+    parser.add_argument("--zones", type=int, nargs="+", default=[2, 3])
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     report = Report("bench/clusters_split")

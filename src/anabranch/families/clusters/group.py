@@ -44,9 +44,9 @@ from anabranch.zones.state import Arrays
 #: How many points may enter before it is worked out again which of them are still needed.
 _LOOK_AGAIN = 512
 
-#: Windows that are due: so many are looked at as one, and so many points of them are as much work as one that
-#: enters.
-_AS_ONE, _LOOKS = 16, 8
+#: Work, as measured: so many windows that are due are looked at as one, so many of their points are as much
+#: work as one that enters, and merging is less by this factor.
+_AS_ONE, _LOOKS, _MERGES = 16, 32, 3
 
 Ending = tuple[Time, int, int]  # the end of a window, the number of its query, the index of the window
 Window = tuple[Standing, Time, Time, int]  # query, start, end, position of the first point
@@ -303,7 +303,7 @@ class Group:
             found = labels.found(grown, moment.stop - base, base)
             for (query, start, end, _), kind in zip(moment.windows, which.tolist(), strict=True):
                 self._emit(query, start, end, found[kind])
-            self._look_at(len(points), len(order))
+            self._look_at(len(points) // _MERGES, len(order))
         self.waiting = []
         self._forget_past()
 
