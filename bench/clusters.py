@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from anabranch.families.clusters.family import ClustersFamily
+from anabranch.families.clusters.found import Found
 from anabranch.families.clusters.spec import Clusters, Emit
-from anabranch.families.clusters.structure import Found
 from anabranch.local.runner import LocalRunner
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control import Activate

@@ -21,7 +21,13 @@ def test_it_is_logged_for_those_who_can(anabranch: Command, sink: Path) -> None:
     assert last == Rebalance()
 
 
+def test_groups_of_clusters_can(anabranch: Command, sink: Path) -> None:
+    asked = "SELECT CLUSTERS WITHIN 0.1 MIN 3 BY (ra, dec) FROM photons WINDOW ROWS 10"
+    assert anabranch("subscribe", sink, "dense", asked).code == 0
+    assert anabranch("rebalance", sink).out == "photons: the zones of clusters share their work anew\n"
+
+
 def test_others_have_nothing_to_share(anabranch: Command, sink: Path) -> None:
     said = anabranch("rebalance", sink)
     assert said.code == 2
-    assert "no nearest or moving queries" in said.err
+    assert "no nearest, cluster or moving queries" in said.err

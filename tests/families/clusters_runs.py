@@ -1,9 +1,10 @@
-"""Small streams for the tests of clusters: items from lists, on the local runner."""
+"""Streams for the tests of clusters: items from lists, on the local runner; crowds for splits."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.families.clusters.spec import Clusters, Emit
@@ -47,3 +48,31 @@ def answer(stream: Stream, items: pa.RecordBatch, asked: Asked, **how: Any) -> l
 def windows(found: list[Row]) -> list[tuple[Any, Any]]:
     """The windows that gave rows, each once."""
     return list(dict.fromkeys((row["window_start"], row["window_end"]) for row in found))
+
+
+PLANE = Stream("s", tuple(Column(name, ColumnType.FLOAT) for name in ("t", "a", "b")), time="t")
+
+
+def crowd(seed: int, items: int = 1200, queries: int = 14) -> Case:
+    """Points that cluster and drift, now and then without a coordinate; queries that come and go."""
+    random = np.random.default_rng(seed)
+    middle = np.cumsum(random.normal(0, 0.05, (items, 2)), axis=0) + random.choice([0.0, 2.0], (items, 1))
+    place = (middle + random.normal(0, 0.6, (items, 2))).round(1)
+    place[random.random(items) < 0.03, 0] = np.nan
+    data = {"t": np.cumsum(random.exponential(0.1, items)), "a": place[:, 0], "b": place[:, 1]}
+    rows = pa.record_batch({name: pa.array(values, from_pandas=True) for name, values in data.items()})
+    return Case(
+        PLANE,
+        rows.cast(arrow_schema(PLANE)),
+        tuple(_asked(random, number, data["t"][-1]) for number in range(queries)),
+        "clusters",
+    )
+
+
+def _asked(random: np.random.Generator, number: int, end: float) -> Asked:
+    window = [Window("range", 20.0, 5.0), Window("rows", 150, 40), Window("range", 7.5, 3.0)][number % 3]
+    by = ("a", "b") if number % 5 else ("b",)
+    emit = list(Emit)[int(random.integers(3))]
+    reach, count = float(random.choice([0.1, 0.2, 0.3, 0.5])), int(random.integers(1, 9))
+    after, until = (float(random.uniform(0, end)) if random.random() < 0.4 else None for _ in range(2))
+    return Asked(f"q{number}", Clusters(reach, count, by, window, emit=emit).to_json(), after, until)

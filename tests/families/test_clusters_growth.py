@@ -12,7 +12,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.families.clusters.structure import Found, Pattern, Structure
+from anabranch.families.clusters.found import Found
+from anabranch.families.clusters.structure import Pattern, Structure
 from anabranch.kernels.lists import BOX, near_in
 from tests.oracles.dbscan import distances
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.families.clusters.structure import Found
+from anabranch.families.clusters.found import Found
 from anabranch.simulate.clusters.strategies import STRATEGIES
 from anabranch.simulate.clusters.strategy import Query, run, schedule
 from tests.oracles.dbscan import dbscan

@@ -1,4 +1,4 @@
-"""Regions that split while a job runs on Spark."""
+"""Regions of moving objects and groups of cluster queries that split while a job runs on Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 
 from anabranch.families.registry import family
 from anabranch.zones.balance import Patience
+from tests.families import clusters_runs
 from tests.families.moving_runs import PLANE, crowd
+from tests.oracles.clusters import clusters_oracle
 from tests.oracles.moving import moving_oracle
 
 if TYPE_CHECKING:
@@ -30,8 +32,28 @@ def test_splits_on_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     deliveries = Deliveries(Layout(tmp_path / "out"))
     batches = range(deliveries.latest("units", "moving") + 1)
     manifests = [deliveries.manifest("units", "moving", batch) for batch in batches]
-    splits = [
+    found = [
         note["split"] for manifest in manifests if manifest for note in manifest.notes if "split" in note
     ]
-    assert len(splits) >= 2
-    assert sum(split["objects"] for split in splits) > 0
+    assert len(found) >= 2
+    assert sum(split["objects"] for split in found) > 0
+
+
+def test_split_groups_of_clusters_on_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows that are complete with the last item wait for a batch of their own after the stream's end."""
+    from anabranch.catalog.deliveries import Deliveries
+    from anabranch.catalog.layout import Layout
+    from tests.laws.on_spark import run_on_spark
+
+    monkeypatch.setattr(family("clusters"), "patience", Patience(batches=1, hot=0.0, least=1))
+    case = clusters_runs.crowd(3, items=700)
+    outcome = run_on_spark(spark, tmp_path, case, cuts=[150, 300, 450, 600], zones=3, stops=[2])
+    assert outcome.results == clusters_oracle(case)
+    deliveries = Deliveries(Layout(tmp_path / "out"))
+    batches = range(deliveries.latest("s", "clusters") + 1)
+    manifests = [deliveries.manifest("s", "clusters", batch) for batch in batches]
+    notes = [note for manifest in manifests if manifest for note in manifest.notes if "split" in note]
+    assert len(notes) >= 2
+    assert {note["split"]["to"] for note in notes} != {0}

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 #: The families whose zones can give work to each other.
-FAMILIES = ("nearest", "moving")
+FAMILIES = ("nearest", "clusters", "moving")
 
 
 def rebalance(
@@ -35,7 +35,8 @@ def rebalance(
         ]
         if not found:
             raise JobError(
-                f"{target}: no nearest or moving queries; the zones of other kinds share their work evenly"
+                f"{target}: no nearest, cluster or moving queries; "
+                "the zones of other kinds share their work evenly"
             )
         for stream, family in found:
             catalog.rebalance(stream, family)

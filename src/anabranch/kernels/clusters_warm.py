@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels import cells, cores, forest, lists, nearest_core, neighbours, ranks, roles, searchgrid
+from anabranch.kernels import (
+    cells,
+    cores,
+    crossings,
+    forest,
+    lists,
+    merging,
+    nearest_core,
+    neighbours,
+    ranks,
+    roles,
+    searchgrid,
+)
 
 
 def warm_clusters() -> None:
@@ -28,6 +40,12 @@ def warm_clusters() -> None:
     after = np.array([0, len(leader)])
     woods = roles.Woods(np.array([0]), trees.cell_of.reshape(1, -1), after, leader, first)
     edges = nearest_core.edges_in(kept, points, masks, due, 3)
+    border = np.zeros(1, np.int32)
+    touched = crossings.touched_by(border, points, masks, woods, due, grid, side, 1, asked)
+    merging.unite_known(woods, masks, border, masks[:1], trees.cell_of[:1].reshape(1, -1))
+    merging.unite_touched(woods, masks, touched, border)
+    merging.flatten(woods)
+    edges = merging.nearest_edges(edges, masks, points)
     clusters, kinds, counts = np.zeros(3, np.int32), np.zeros(3, np.uint8), np.zeros(1, np.int32)
     roles.roles_in(masks, woods, edges, due, 3, at, clusters, kinds, counts)
     roles.by_cluster(clusters, 1)

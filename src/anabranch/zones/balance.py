@@ -69,6 +69,11 @@ def note_work(state: State, patience: Patience, work: int) -> int:
     return total if due else 0
 
 
+def forget_work(state: State) -> None:
+    """Nothing is left to do here."""
+    state.drop(_WORK)
+
+
 def division(told: Mapping[int, int], zones: int, splits: int, patience: Patience) -> Division | None:
     """Who is to be divided, given the work of those zones that had any and how many splits there are."""
     work = np.zeros(zones, np.int64)

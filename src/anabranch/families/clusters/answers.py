@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.families.clusters.changes import CHANGES, Changed
+from anabranch.families.clusters.found import Found
 from anabranch.families.clusters.points import Points
-from anabranch.families.clusters.structure import Found
 from anabranch.families.clusters.window import Standing, edge_columns
 from anabranch.kernels.roles import CORE, EDGE, by_cluster
 from anabranch.model.columns import ColumnType

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.clusters.structure import Found
+from anabranch.families.clusters.found import Found
 from anabranch.kernels.roles import CORE, NOISE
 from anabranch.zones.columns import Array
 

@@ -1,9 +1,12 @@
 """The clusters family: density-based clusters in sliding windows, for many queries at once (Chandi).
 
     order --> neighbourhood --> deliver
+                |      ^
+                +------+  where a group is split: what its parts know, with the next batch
 
 A zone of `neighbourhood` gets every item and answers the groups of queries that fall to it; queries over the
-same coordinates with the same condition are a group and share one structure.
+same coordinates with the same condition are a group and share one structure. A zone with far too much to do
+has others take parts of its groups over (`splits`).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from anabranch.families.clusters.spec import Clusters, Emit
 from anabranch.families.clusters.window import edge_columns
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
+from anabranch.zones.balance import Patience
 from anabranch.zones.spread import Broadcast
 from anabranch.zones.stage import Chain
 
@@ -28,8 +32,11 @@ class ClustersFamily(Family):
     kinds: ClassVar[tuple[str, ...]] = ("clusters",)
     tables: ClassVar[tuple[Table, ...]] = (Table(MEMBERS_TABLE), Table(SUMMARY_TABLE), Table(CHANGES_TABLE))
 
+    def __init__(self, patience: Patience | None = None) -> None:
+        self.patience = patience or Patience()
+
     def chain(self, stream: Stream, zones: int) -> Chain:
-        return Chain((Neighbourhood(stream, zones),), Broadcast(zones))
+        return Chain((Neighbourhood(stream, zones, self.patience),), Broadcast(zones))
 
     def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
         query = Clusters.from_json(spec)

@@ -4,6 +4,11 @@ In: items, queries that begin and end, the progress of time. Out: the rows of wi
 Never: a window that holds a point newer than its end; points enter the structure only up to the next window
 that is due.
 
+A group may be split over zones (`areas`). All of these see all points and the same windows, but each enters
+only what is in its area or near it (`part`), and what it knows of a window goes to the group's home. There
+windows wait for the next batch, which brings what all parts know (`merge`); rows come from it as they do in a
+group that is not split.
+
 The meta query is the union of all queries' output times: two heaps, one of the positions and one of the times
 at which windows end.
 
@@ -14,34 +19,60 @@ at which windows end.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.families.clusters.answers import Answers
+from anabranch.families.clusters.areas import Area
 from anabranch.families.clusters.changes import Past, compare
+from anabranch.families.clusters.found import Found, Labels, distinct
+from anabranch.families.clusters.merge import merged
+from anabranch.families.clusters.part import Part
 from anabranch.families.clusters.points import Points
 from anabranch.families.clusters.spec import Emit
-from anabranch.families.clusters.structure import Found, Pattern, Structure
+from anabranch.families.clusters.structure import Pattern, Structure
 from anabranch.families.clusters.window import Standing
+from anabranch.kernels.roles import summarise
 from anabranch.model.stream import Stream, Time
+from anabranch.zones.columns import Array
 from anabranch.zones.packets import Packet
+from anabranch.zones.state import Arrays
 
 #: How many points may enter before it is worked out again which of them are still needed.
 _LOOK_AGAIN = 512
+
+#: Work, as measured: so many windows that are due are looked at as one, so many of their points are as much
+#: work as one that enters, and merging is less by this factor.
+_AS_ONE, _LOOKS, _MERGES = 16, 32, 3
 
 Ending = tuple[Time, int, int]  # the end of a window, the number of its query, the index of the window
 Window = tuple[Standing, Time, Time, int]  # query, start, end, position of the first point
 
 
+@dataclass(frozen=True)
+class Moment:
+    """Windows that end before the point at position `stop` and wait for what the parts know of them."""
+
+    windows: list[Window]
+    stop: int
+
+
 class Group:
-    def __init__(self, stream: Stream, points: Points, origin: Time | None) -> None:
-        self.stream, self.points = stream, points
+    """`area` is what this zone has of the group; None: all of it."""
+
+    def __init__(self, stream: Stream, points: Points, origin: Time | None, area: Area | None = None) -> None:
+        self.stream, self.points, self.area = stream, points, area
         self.origin: Time | None = None
         self.queries: dict[int, Standing] = {}
         self.past: dict[int, Past] = {}
         self.changed: set[int] = set()  # queries whose past is not as it is stored
-        self.structure = Structure(len(points.by), points.stop)
+        self.structure = self._new_structure(points.stop)
+        self.known: list[Arrays] = []  # what this part knows of windows that were due since it was sent
+        self.waiting: list[Moment] = []  # at home: the same windows
+        self.work = 0  # what there was to do, counted in points that entered
         self.entered = points.stop  # the position of the first point that is not in the structure
         self.answers = Answers(stream)
         self._by_rows: list[Ending] = []
@@ -63,7 +94,7 @@ class Group:
     def begin(self, query: Standing) -> None:
         """A query begins; it sees the points from its `base` on, which is the next one."""
         if self.structure.stop > self.points.stop:  # nobody needed the next points, so far
-            self.structure = Structure(len(self.points.by), self.points.stop)
+            self.structure = self._new_structure(self.points.stop)
         self.queries[query.number] = query
         self._plan(query)
         self._asked = False
@@ -78,9 +109,16 @@ class Group:
             windows += self._advance(query, self.points.stop, until)
         self._answer(windows)
         del self.queries[number]
-        self.past.pop(number, None)
-        self.changed.discard(number)
+        if not self.waiting:
+            self._forget_past()
         self._asked = False
+
+    def close(self) -> None:
+        """The last query has ended while windows wait, or while others wait for what is known here. It is
+        kept under another name, so all of it is stored anew.
+        """
+        self.points.forget_stored()
+        self.changed = set(self.past)
 
     def restore(self, queries: list[Standing], past: dict[int, Past]) -> None:
         """Builds what is not stored, the structure and the meta query, from points and queries."""
@@ -88,9 +126,30 @@ class Group:
         for query in queries:
             self.queries[query.number] = query
             self._plan(query)
+        self._build()
+
+    def settle(self, area: Area) -> None:
+        """This zone has another area of the group from the next point on."""
+        self.area = area
+        self._build()
+
+    def _build(self) -> None:
+        """The structure, from the points that a window can still hold."""
         self.entered = min(self.needed(), self.points.stop)
-        self.structure = Structure(len(self.points.by), self.entered)
-        self._enter(self.points.stop)
+        self.structure = self._new_structure(self.entered)
+        self._asked, self._look_again = False, 0
+        if self.queries:
+            self._enter(self.points.stop)
+
+    def _new_structure(self, position: int) -> Structure | Part:
+        """Without points; the next one will be that at `position`."""
+        axes = len(self.points.by)
+        return Structure(axes, position) if self.area is None else Part(axes, position, self.area)
+
+    @property
+    def kept(self) -> int:
+        """The position of the first point that is still to be looked at."""
+        return min([self.needed(), *(first for moment in self.waiting for *_, first in moment.windows)])
 
     def needed(self) -> int:
         """The position of the first point that a window can still hold."""
@@ -207,35 +266,81 @@ class Group:
             until = min(stop, self._look_again)
             low = max(self.entered, self.structure.stop)
             if low < until:
-                self.structure.append(self.points.coordinates(low, until))
+                self.work += self.structure.append(self.points.coordinates(low, until))
             self.entered = until
 
     # answers
 
     def _answer(self, windows: list[Window]) -> None:
         """The clusters of windows that end with the newest point, all at once."""
-        if windows:
-            found = self.structure.clusters(
-                np.array([query.spec.range for query, *_ in windows], np.float64),
-                np.array([query.spec.count for query, *_ in windows], np.int64),
-                np.array([first for *_, first in windows], np.int64),
-            )
+        if not windows:
+            return
+        asked = _arrays(windows)
+        if isinstance(self.structure, Structure):
+            self._look_at(self.entered - int(asked[2].min()), len(windows))
+            found = self.structure.clusters(*asked)
             for (query, start, end, _), each in zip(windows, found, strict=True):
                 self._emit(query, start, end, each)
+            return
+        windows = sorted(windows, key=lambda window: (window[0].number, window[1]))  # the same in all parts
+        asked = _arrays(windows)
+        order, _ = distinct(*asked)
+        self.known.append(self.structure.known(*(each[order] for each in asked)))
+        self._look_at(len(self.known[-1]["place"]), len(order))
+        if self.structure.area.home == self.structure.area.zone:
+            self.waiting.append(Moment(windows, self.entered))
+
+    def merge(self, parts: Sequence[Sequence[Arrays]]) -> None:
+        """Answers the windows that wait: what each part knows of them, moment by moment."""
+        labels = Labels()
+        for moment, known in zip(self.waiting, zip(*parts, strict=True), strict=True):
+            asked = _arrays(moment.windows)
+            order, which = distinct(*asked)
+            base = int(asked[2].min())
+            points = self.points.coordinates(base, moment.stop)
+            ranges, counts, firsts = (each[order] for each in asked)
+            grown = merged(known, ranges, counts, firsts, points)
+            found = labels.found(grown, moment.stop - base, base)
+            for (query, start, end, _), kind in zip(moment.windows, which.tolist(), strict=True):
+                self._emit(query, start, end, found[kind])
+            self._look_at(len(points) // _MERGES, len(order))
+        self.waiting = []
+        self._forget_past()
+
+    def _look_at(self, points: int, windows: int) -> None:
+        """Counts the work."""
+        self.work += points * (1 + windows // _AS_ONE) // _LOOKS
 
     def _emit(self, query: Standing, start: Time, end: Time, found: Found) -> None:
-        window = (query, start, end)
+        window, stop = (query, start, end), found.start + len(found.clusters)
         match query.spec.emit:
             case Emit.MEMBERS:
                 self.answers.members(window, found)
             case Emit.SUMMARY:
-                self.answers.summary(window, found, self.structure.summary(found))
+                points = self.points.coordinates(found.start, stop)
+                numbers = summarise(points, 0, found.clusters, found.roles, found.count)
+                self.answers.summary(window, found, numbers)
             case Emit.CHANGES:
                 ids = self.points.ids.slice(found.start - self.points.begin, len(found.clusters))
                 changed, past, fresh = compare(self.past.get(query.number), found, ids, query.fresh)
                 self.past[query.number], query.fresh = past, fresh
                 self.changed.add(query.number)
                 self.answers.changes(window, changed)
+
+    def _forget_past(self) -> None:
+        """Of queries that are gone."""
+        for number in self.past.keys() - self.queries.keys():
+            del self.past[number]
+            self.changed.discard(number)
+
+
+def _arrays(windows: Sequence[Window]) -> tuple[Array, Array, Array]:
+    """(ranges, counts, positions of the first points)"""
+    return (
+        np.array([query.spec.range for query, *_ in windows], np.float64),
+        np.array([query.spec.count for query, *_ in windows], np.int64),
+        np.array([first for *_, first in windows], np.int64),
+    )
 
 
 def _pattern(query: Standing) -> Pattern:

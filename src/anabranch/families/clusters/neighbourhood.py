@@ -1,48 +1,41 @@
 """The one stage of the clusters family: each zone answers some groups of queries that share.
 
-In: ITEMS (all of them), ACTIVATE, CANCEL and PROGRESS from order. Out: RESULT rows of the tables clusters,
-summary and changes. Never: a query of a group that belongs to another zone, but for its number (see
-`dealing`).
+In: ITEMS (all of them), ACTIVATE, CANCEL and PROGRESS from order; from other zones of this stage, what was
+said in the batch before (`splits`). Out: RESULT rows of the tables clusters, summary and changes. Never: a
+query of a group that belongs to another zone, but for its number (see `dealing`).
 
 A group is all queries over the same coordinates with the same condition. It lives in one zone, from its first
-query to the end of its last. Its state:
-
-    g/<group>/queries         for each query: the position it begins at, its next window, its next new
-                              cluster; and the next position
-    g/<group>/points/<n>      points that a window can still hold, 4096 positions a chunk
-    g/<group>/past/<query>    the members of the last window of a query with EMIT CHANGES
-
-All else follows from these: see `structure`.
+query to the end of its last, unless that zone has far more to do than others: then the group is split over
+several in space, and results come from the first of them, its home, with the next batch (`splits`, `part`,
+`merge`). How groups are kept: `stored`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.clusters.changes import Past
-from anabranch.families.clusters.dealing import deal, forget
+from anabranch.families.clusters import splits, stored
+from anabranch.families.clusters.dealing import DEALT, deal, forget
 from anabranch.families.clusters.group import Group
 from anabranch.families.clusters.points import Points
 from anabranch.families.clusters.spec import Clusters
-from anabranch.families.clusters.window import Standing, exact
+from anabranch.families.clusters.stored import CLOSING, Groups, spec_of
+from anabranch.families.clusters.window import Standing
 from anabranch.model.stream import Stream, Time
 from anabranch.predicates.terms import to_json
 from anabranch.zones import queries
+from anabranch.zones.balance import Patience, forget_work
 from anabranch.zones.packets import Kind, Packet
 from anabranch.zones.stage import Stage
-from anabranch.zones.state import State
+from anabranch.zones.state import Arrays, State
 
 MEMO = "groups"
 ENDED = "ended"
-
-Groups = dict[str, Group]
 
 
 def group_key(spec: Clusters) -> str:
@@ -54,15 +47,61 @@ def group_key(spec: Clusters) -> str:
 class Neighbourhood(Stage):
     name = "neighbourhood"
 
-    def __init__(self, stream: Stream, zones: int) -> None:
-        self.stream, self.zones = stream, zones
+    def __init__(self, stream: Stream, zones: int, patience: Patience) -> None:
+        self.stream, self.zones, self.patience = stream, zones, patience
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        if state.get(ENDED) is not None:
+        known = splits.heard(packets)
+        if state.get(ENDED) is not None and not known:
             return []
-        progress = next(packet.facts for packet in reversed(packets) if packet.kind is Kind.PROGRESS)
-        origin = progress["origin"]
-        groups = self._groups(state, origin)
+        facts = next(p.facts for p in reversed(packets) if p.kind in (Kind.PROGRESS, Kind.PARTIAL))
+        origin = facts["origin"]
+        groups = self._groups(zone, state, origin)
+        out = self._merged(groups, known)
+        if state.get(ENDED) is not None:
+            _forget_all(state)
+            return out
+        splits.adopt(state, zone, self.stream, groups, packets)
+        ended = False
+        if "ended" in facts:
+            out += self._taken(zone, state, groups, packets, facts["last"], facts["ended"], origin)
+            ended = facts["ended"]
+        out += splits.told(groups, origin)
+        for key in [key for key, group in groups.items() if not group.queries and not group.waiting]:
+            del groups[key]
+        if ended and not any(group.waiting for group in groups.values()):
+            _forget_all(state)
+            return out
+        if ended:
+            state.put(ENDED, {"ended": np.ones(1, np.uint8)})
+        elif self.zones > 1:
+            out += self._balanced(zone, state, groups, packets, "ended" in facts, origin)
+        stored.save(state, groups)
+        state.renew(MEMO, _depends(state), groups)
+        return out
+
+    def _merged(self, groups: Groups, known: dict[str, list[list[Arrays]]]) -> list[Packet]:
+        """The rows of windows that waited, now that all parts have said what they know of them."""
+        out: list[Packet] = []
+        for key, parts in known.items():
+            home = key + CLOSING if key + CLOSING in groups else key
+            groups[home].merge(parts)
+            out += groups[home].packets()
+            if home != key:
+                del groups[home]
+        return out
+
+    def _taken(
+        self,
+        zone: int,
+        state: State,
+        groups: Groups,
+        packets: Sequence[Packet],
+        last: Time | None,
+        ended: bool,
+        origin: Time | None,
+    ) -> list[Packet]:
+        """What order sent, and the rows that it led to."""
         out: list[Packet] = []
         for packet in packets:
             if packet.kind is Kind.ACTIVATE:
@@ -71,26 +110,22 @@ class Neighbourhood(Stage):
                 out += self._cease(state, groups, packet)
             elif packet.kind is Kind.ITEMS:
                 for group in groups.values():
-                    group.feed(packet.rows)
+                    if group.queries:
+                        group.feed(packet.rows)
         for group in groups.values():
-            if progress["last"] is not None:
-                group.reach(progress["last"])
-            if progress["ended"]:
+            if last is not None and group.queries:
+                group.reach(last)
+            if ended:
                 group.finish()
             out += group.packets()
-        if progress["ended"]:
-            _forget_all(state)
-        else:
-            self._save(state, groups)
-            state.renew(MEMO, _depends(state), groups)
         return out
 
     def _begin(self, zone: int, state: State, groups: Groups, packet: Packet, origin: Time | None) -> None:
-        """Takes up the queries that belong to this zone."""
-        begun = [(query, self._spec(query)) for query in queries.begun(packet)]
+        """Takes up the queries that belong to this zone, or to a group of which it has a part."""
+        begun = [(query, spec_of(self.stream, query.spec)) for query in queries.begun(packet)]
         keys = [group_key(spec) for _, spec in begun]
         dealt = deal(state, self.zones, [query.number for query, _ in begun], keys)
-        mine = [chosen == zone for chosen in dealt]
+        mine = [chosen == zone or key in groups for chosen, key in zip(dealt, keys, strict=True)]
         for (query, spec), key, is_mine in zip(begun, keys, mine, strict=True):
             if is_mine:
                 if key not in groups:
@@ -114,61 +149,44 @@ class Neighbourhood(Stage):
                     if not group.queries:
                         out += group.packets()
                         del groups[key]
+                        if group.waiting or group.known:
+                            group.close()
+                            groups[key + CLOSING] = group
         return out
 
-    def _spec(self, query: queries.Active) -> Clusters:
-        spec = Clusters.from_json(query.spec)
-        return replace(spec, window=exact(spec.window, self.stream))
+    def _balanced(
+        self,
+        zone: int,
+        state: State,
+        groups: Groups,
+        packets: Sequence[Packet],
+        told: bool,
+        origin: Time | None,
+    ) -> list[Packet]:
+        """What is said so that zones share the work. All count the same batches: those that order had a part
+        in while anybody has a query.
+        """
+        out = splits.decided(packets, self.zones, self.patience, origin)
+        out += splits.divided(state, zone, groups, packets, origin)
+        if state.get(DEALT) is None:
+            forget_work(state)
+        elif told:
+            out += splits.worked(state, zone, groups, packets, self.patience, origin)
+        return out
 
-    # the state
-
-    def _groups(self, state: State, origin: Time | None) -> Groups:
+    def _groups(self, zone: int, state: State, origin: Time | None) -> Groups:
         """The groups of this zone, as the last step left them or built anew.
 
         Until this step renews it, nothing is remembered: if the step fails halfway, the next one builds anew.
         """
-        groups = state.derived(MEMO, _depends(state), lambda: self._load(state, origin))
+        groups = state.derived(
+            MEMO, _depends(state), lambda: stored.load(state, zone, self.stream, group_key, origin)
+        )
         state.renew(MEMO, (), None)
         for group in groups.values():
             group.learn(origin)
+            group.work = 0
         return groups
-
-    def _load(self, state: State, origin: Time | None) -> Groups:
-        members: dict[str, list[tuple[queries.Active, Clusters]]] = defaultdict(list)
-        for query in queries.active(state).values():
-            spec = self._spec(query)
-            members[group_key(spec)].append((query, spec))
-        return {key: self._load_group(state, key, members[key], origin) for key in members}
-
-    def _load_group(
-        self, state: State, key: str, members: list[tuple[queries.Active, Clusters]], origin: Time | None
-    ) -> Group:
-        held = state.get(f"g/{key}/queries")
-        assert held is not None
-        points = Points(self.stream, members[0][1].by, members[0][1].condition)
-        points.load(state, f"g/{key}/points/", int(held["stop"][0]))
-        columns = zip(*(held[name].tolist() for name in ("number", "base", "index", "fresh")), strict=True)
-        progress = {number: rest for number, *rest in columns}
-        standing = [Standing(q.number, q.name, spec, q.since, *progress[q.number]) for q, spec in members]
-        group = Group(self.stream, points, origin)
-        group.restore(standing, _load_past(state, key))
-        return group
-
-    def _save(self, state: State, groups: Groups) -> None:
-        for key in {key.split("/")[1] for key in state.keys("g/")} - groups.keys():
-            for chunk in state.keys(f"g/{key}/"):
-                state.drop(chunk)
-        for key, group in groups.items():
-            standing = [[q.number, q.base, q.index, q.fresh] for q in group.queries.values()]
-            columns = np.array(standing, np.int64).T
-            arrays = dict(zip(("number", "base", "index", "fresh"), columns, strict=True))
-            arrays["stop"] = np.array([group.points.stop], np.int64)
-            held = state.get(f"g/{key}/queries")
-            if held is None or any(not np.array_equal(held[name], array) for name, array in arrays.items()):
-                state.put(f"g/{key}/queries", arrays)
-            group.points.drop_before(group.needed())
-            group.points.save(state, f"g/{key}/points/")
-            _save_past(state, key, group)
 
 
 def _depends(state: State) -> list[str]:
@@ -179,26 +197,3 @@ def _forget_all(state: State) -> None:
     for key in state.keys(""):
         state.drop(key)
     state.put(ENDED, {"ended": np.ones(1, np.uint8)})
-
-
-def _load_past(state: State, key: str) -> dict[int, Past]:
-    prefix = f"g/{key}/past/"
-    past = {}
-    for chunk in state.keys(prefix):
-        rows = state.rows(chunk)
-        assert rows is not None
-        position, cluster, role = (rows.column(name).to_numpy() for name in ("position", "cluster", "role"))
-        past[int(chunk.removeprefix(prefix))] = Past(position, cluster, role, rows.column("id"))
-    return past
-
-
-def _save_past(state: State, key: str, group: Group) -> None:
-    prefix = f"g/{key}/past/"
-    for chunk in state.keys(prefix):
-        if int(chunk.removeprefix(prefix)) not in group.past:
-            state.drop(chunk)
-    for number in sorted(group.changed):
-        past = group.past[number]
-        columns = {"position": past.positions, "cluster": past.clusters, "role": past.roles, "id": past.ids}
-        state.put(f"{prefix}{number}", pa.record_batch(columns))
-    group.changed.clear()

@@ -90,6 +90,20 @@ class Points:
 
     # the state
 
+    def rows(self) -> pa.RecordBatch | None:
+        """All points, for another zone to take over; None if there are none."""
+        return self._one() if self._rows else None
+
+    def take_over(self, rows: pa.RecordBatch | None, stop: int) -> None:
+        """Takes the points of another zone over; `stop` is the position of the next one."""
+        self._rows = [] if rows is None else [rows]
+        self.stop, self.begin = stop, stop - (rows.num_rows if rows is not None else 0)
+        self._stored = self.begin
+
+    def forget_stored(self) -> None:
+        """The state has nothing of this: all is to be saved anew."""
+        self._stored = self.begin
+
     def save(self, state: State, prefix: str) -> None:
         """Puts the chunks that have new points and drops those that nobody needs."""
         least = self.begin // PER_CHUNK

@@ -12,12 +12,23 @@ due at the same point are answered together (kernels/cores, forest, nearest_core
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from anabranch.kernels import cells, cores, forest, lists, nearest_core, neighbours, ranks, roles, searchgrid
+from anabranch.families.clusters.found import Found, Grown, Labels, distinct
+from anabranch.kernels import (
+    cells,
+    cores,
+    crossings,
+    forest,
+    lists,
+    nearest_core,
+    neighbours,
+    ranks,
+    roles,
+    searchgrid,
+)
 from anabranch.zones.columns import Array
 
 _LEAST_ROOM = 256
@@ -27,19 +38,6 @@ _LEAST_RANGE = 1e-140
 _NO_LEVEL = -(1 << 62)  # of a range for which points are taken one by one
 
 Pattern = tuple[float, int]  # range, count
-
-
-@dataclass(slots=True)
-class Found:
-    """The cluster and the role of each point of one window; clusters count from 1 by earliest member.
-
-    It is looked at before the next windows are due.
-    """
-
-    start: int  # position of the window's first point
-    clusters: Array  # int32[points], 0 for noise
-    roles: Array  # uint8[points]
-    count: int
 
 
 class Structure:
@@ -56,8 +54,7 @@ class Structure:
         self._by_range: Array = np.empty(0, np.int64)  # the level of each range that is asked for
         self._levels: Array = np.empty(0, np.int64)  # the same, as far as coordinates let them be used
         self._cells: dict[int, cells.Cells] = {}  # of levels that were due
-        self._clusters: Array = np.empty(0, np.int32)  # of the windows that were due last
-        self._roles: Array = np.empty(0, np.uint8)
+        self._labels = Labels()
 
     @property
     def stop(self) -> int:
@@ -95,8 +92,8 @@ class Structure:
             self._side = side
             self._fill_grid()
 
-    def append(self, points: Array) -> None:
-        """Enters points float64[n, axes] as the newest."""
+    def append(self, points: Array) -> int:
+        """Enters points float64[n, axes] as the newest; returns how many."""
         if self.count + len(points) > len(self.points):
             self._make_room(len(points))
         start, stop = self.count, self.count + len(points)
@@ -115,6 +112,7 @@ class Structure:
                 break
             self._renew_lists(start, len(self.points), 0)
         self.count = stop
+        return len(points)
 
     def forget(self, position: int) -> None:
         """No window will hold a point before `position` any more."""
@@ -125,31 +123,30 @@ class Structure:
 
     def clusters(self, ranges: Array, counts: Array, starts: Array) -> list[Found]:
         """The clusters of windows that end with the newest point, each given by its range, its count and the
-        position of its first point. Windows that are the same share what was found. It holds until the next
-        call: memory that was never written to costs more than all that is written to it.
+        position of its first point. Windows that are the same share what was found; it holds until the next
+        call.
         """
-        order, which = _distinct(np.searchsorted(self.asked.ranges, ranges), counts, starts)
-        rank = np.searchsorted(self.asked.ranges, ranges[order])
-        starts = starts[order]
-        due = cores.new_due(rank, counts[order], starts - self.offset, len(self.asked.ranges))
+        order, which = distinct(ranges, counts, starts)
+        grown = self.grown(ranges[order], counts[order], starts[order])
+        found = self._labels.found(grown, self.count, self.offset)
+        return [found[window] for window in which.tolist()]
+
+    def grown(self, ranges: Array, counts: Array, starts: Array) -> Grown:
+        """Cores, trees and edges of such windows, which are given by range; points count from `offset`."""
+        rank = np.searchsorted(self.asked.ranges, ranges)
+        due = cores.new_due(rank, counts, starts - self.offset, len(self.asked.ranges))
         masks = np.empty((self.count, due.counters.shape[0]), np.int64)
         cores.core_masks(self.lists, due, self.count, masks)
         woods = self._woods(self._levels[rank], masks, due)
-        ends = np.cumsum(self.stop - starts)
-        at = ends - (self.stop - starts)
         edges = nearest_core.edges_in(self.lists, self.points, masks, due, self.count)
-        if len(self._clusters) < ends[-1]:
-            self._clusters, self._roles = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint8)
-        clusters, kinds = self._clusters, self._roles
-        numbers = np.empty(len(order), np.int32)
-        roles.roles_in(masks, woods, edges, due, self.count, at, clusters, kinds, numbers)
-        found = [
-            Found(start, clusters[low:high], kinds[low:high], count)
-            for start, low, high, count in zip(
-                starts.tolist(), at.tolist(), ends.tolist(), numbers.tolist(), strict=True
-            )
-        ]
-        return [found[window] for window in which.tolist()]
+        return Grown(due, masks, woods, edges)
+
+    def touched(self, borders: Array, grown: Grown) -> crossings.Touched:
+        """The trees that the points at these places touch where they are not known to be core."""
+        due, masks, woods, _ = grown
+        return crossings.touched_by(
+            borders, self.points, masks, woods, due, self.grid, self._side, self._rings, self.asked
+        )
 
     def _woods(self, levels: Array, masks: Array, due: cores.Due) -> roles.Woods:
         """The trees of all windows, by as many at a time as are of the same level and go into a word."""
@@ -201,12 +198,6 @@ class Structure:
                 return filled
             most *= 2
 
-    def summary(self, found: Found) -> tuple[Array, Array, Array, Array, Array]:
-        """(cores, edges, centre, low, high) of each cluster."""
-        return roles.summarise(
-            self.points, found.start - self.offset, found.clusters, found.roles, found.count
-        )
-
     def _level(self, reach: float) -> int:
         """The level of a range; none where cells do not help and points are taken one by one."""
         if self.axes > cells.MOST_AXES or reach < _LEAST_RANGE:
@@ -247,16 +238,6 @@ class Structure:
     def _fill_grid(self) -> None:
         self.grid = searchgrid.new_grid(len(self.points))
         searchgrid.fill_grid(self.grid, self.points, self.count, self._side)
-
-
-def _distinct(ranks: Array, counts: Array, starts: Array) -> tuple[Array, Array]:
-    """One of each kind of window, by rank; and for each window which of these is its kind."""
-    order = np.lexsort((starts, counts, ranks))
-    sorted_ = [each[order] for each in (ranks, counts, starts)]
-    fresh = np.concatenate([[True], np.any([each[1:] != each[:-1] for each in sorted_], axis=0)])
-    which = np.empty(len(order), np.int64)
-    which[order] = np.cumsum(fresh) - 1
-    return order[fresh], which
 
 
 def _runs(levels: Array) -> Iterator[tuple[int, int]]:

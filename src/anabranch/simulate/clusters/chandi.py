@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from anabranch.families.clusters.structure import Found, Structure
+from anabranch.families.clusters.found import Found
+from anabranch.families.clusters.structure import Structure
 from anabranch.simulate.clusters.strategy import Oldest, Query, Strategy
 from anabranch.zones.columns import Array
 

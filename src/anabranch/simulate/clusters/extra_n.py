@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from anabranch.families.clusters.structure import Found
+from anabranch.families.clusters.found import Found
 from anabranch.kernels import extra_n, rangesearch
 from anabranch.simulate.clusters.index import Index, Neighbours
 from anabranch.simulate.clusters.strategy import Oldest, Query, Strategy

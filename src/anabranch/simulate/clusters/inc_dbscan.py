@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from anabranch.families.clusters.structure import Found
+from anabranch.families.clusters.found import Found
 from anabranch.kernels import inc_dbscan
 from anabranch.kernels.inc_dbscan_labels import Search, new_marks, new_spreading
 from anabranch.simulate.clusters.index import Index, Neighbours

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from anabranch.families.clusters.structure import Found
+from anabranch.families.clusters.found import Found
 from anabranch.zones.columns import Array
 
 #: Points enter in runs of at most this many.

@@ -1,0 +1,154 @@
+"""Groups that are split over zones while the stream runs: nothing that comes out changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from anabranch.families.clusters import splits
+from anabranch.families.clusters.family import ClustersFamily
+from anabranch.families.clusters.group import Group
+from anabranch.families.clusters.spec import Clusters, Emit
+from anabranch.local.runner import LocalRunner
+from anabranch.model.control import Activate, Cancel, Rebalance
+from anabranch.model.window import Window
+from anabranch.zones.balance import Division, Patience
+from anabranch.zones.state import State
+from tests.families.clusters_runs import PLANE, crowd
+from tests.laws.case import Case, run_local
+from tests.laws.draw_clusters import CUSTOMER
+
+#: Divides whoever has most to do, after every batch.
+RESTLESS = ClustersFamily(Patience(batches=1, hot=0.0, least=1))
+
+
+@pytest.fixture(autouse=True)
+def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Splits though both sides need all points."""
+    monkeypatch.setattr(splits, "WORTH", 1.0)
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(
+    CUSTOMER.cases,
+    st.lists(st.integers(1, 40), max_size=20),
+    st.integers(2, 5),
+    st.lists(st.integers(0, 20), max_size=3),
+)
+def test_splits_change_nothing(case: Case, cuts: list[int], zones: int, stops: list[int]) -> None:
+    split = run_local(case, cuts=cuts, zones=zones, stops=stops, made=RESTLESS)
+    assert split.results == CUSTOMER.oracle(case)
+
+
+def _by_turns(told: dict[int, int], zones: int, splits: int, patience: Patience) -> Division | None:
+    """Some of what a zone has to another, whoever has to do how much."""
+    drawn = sum(told.values())
+    hot, away = drawn % zones, 1 + drawn // zones % (zones - 1)
+    return Division(hot, (hot + away) % zones, 0.4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crowd_under_many_splits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    merges: list[int] = []
+    merge = Group.merge
+    monkeypatch.setattr(Group, "merge", lambda self, parts: merges.append(len(parts)) or merge(self, parts))
+    monkeypatch.setattr(splits, "division", _by_turns)
+    case = crowd(seed)
+    split = run_local(case, cuts=range(0, 1200, 37), zones=4, stops=[7, 20], made=RESTLESS)
+    assert split.results == CUSTOMER.oracle(case)
+    assert max(merges) >= 3
+    assert len(merges) >= 10
+
+
+def _items(start: int, stop: int) -> pa.RecordBatch:
+    random = np.random.default_rng(start)
+    return pa.record_batch(
+        {
+            "t": np.arange(start, stop, dtype=np.float64),
+            "a": random.normal(0, 3, stop - start),
+            "b": random.normal(0, 1, stop - start),
+        }
+    )
+
+
+def _heavy(number: int = 0, emit: Emit = Emit.CHANGES) -> Activate:
+    spec = Clusters(0.1, 3, ("a", "b"), Window("rows", 2000, 250), emit=emit)
+    return Activate(number, f"q{number}", spec.to_json())
+
+
+def _points(state: State) -> int:
+    """How many points a part has that it owns or needs; not those that it only counts."""
+    (group,) = state.derived("groups", ["groups", *state.keys()], dict).values()
+    return group.structure.live
+
+
+def _zones(runner: LocalRunner) -> list[State]:
+    return [state for (place, _), state in sorted(runner.states.items()) if place == 1]
+
+
+def test_one_heavy_group_evens_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splits, "WORTH", 0.9)
+    runner, whole = (LocalRunner(PLANE, made, zones) for made, zones in _FAMILIES)
+    for start in range(0, 20_000, 500):
+        for each in (runner, whole):
+            each.batch(_items(start, start + 500), [_heavy()] if start == 0 else ())
+    runner.settle()
+    held = [_points(state) for state in _zones(runner)]
+    assert len(held) == 3
+    assert min(held) > 100  # the home, which merges as well, has fewer than the others
+    assert max(held) < 1400
+    assert _rows(runner) == _rows(whole)
+
+
+_FAMILIES = [(ClustersFamily(Patience(batches=3, hot=1.2, least=200)), 3), (ClustersFamily(), 1)]
+
+
+def _rows(runner: LocalRunner) -> list[dict]:
+    return [row for rows in runner.tables["changes"].values() for each in rows for row in each.to_pylist()]
+
+
+def test_somebody_asks_for_it() -> None:
+    """The default patience would not divide so little work, and nothing is said about it."""
+    runner = LocalRunner(PLANE, ClustersFamily(), 4)
+    runner.batch(_items(0, 2500), [_heavy()])
+    for start in range(2500, 7500, 500):
+        runner.batch(_items(start, start + 500))
+        assert not runner.back
+    runner.batch(_items(7500, 8000), [Rebalance()])
+    runner.settle()
+    assert [note["split"]["to"] for note in runner.notes] == [1]
+
+
+def test_ranges_that_reach_everywhere_are_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splits, "WORTH", 0.9)
+    runner = LocalRunner(PLANE, ClustersFamily(), 2)
+    wide = Clusters(50.0, 3, ("a", "b"), Window("rows", 500, 250), emit=Emit.SUMMARY)
+    runner.batch(_items(0, 1000), [Activate(0, "q", wide.to_json())])
+    runner.batch(_items(1000, 1500), [Rebalance()])
+    runner.settle()
+    assert not runner.notes
+
+
+def test_a_split_group_takes_its_state_with_it() -> None:
+    """Also where windows wait when its last query ends, and the next query of such a group begins anew."""
+    runner, whole = LocalRunner(PLANE, RESTLESS, 3), LocalRunner(PLANE, ClustersFamily(), 1)
+    for start in range(0, 6000, 500):
+        control = [_heavy()] if start == 0 else ()
+        if start == 5000:
+            control = [Cancel(0), _heavy(1)]
+        for each in (runner, whole):
+            each.batch(_items(start, start + 500), control)
+    assert any(note["split"]["to"] != 0 for note in runner.notes)
+    for each in (runner, whole):
+        each.batch(_items(6000, 9000))
+        each.batch(None, [Cancel(1)])
+    runner.settle()
+    assert [state.keys() for state in _zones(runner)] == [[], [], []]
+    assert _rows(runner) == _rows(whole)
