@@ -77,6 +77,7 @@ def run(stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int, zones: 
     for first in range(0, items.num_rows, 20_000):
         runner.batch(items.slice(first, 20_000), control if first == 0 else ())
     runner.batch(None, [End()])
+    runner.settle()
     return runner
 
 
