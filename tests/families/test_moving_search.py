@@ -94,7 +94,7 @@ def test_drawn_cases(case: Case, cuts: list[int], zones: int, stops: list[int]) 
 def test_crowds_are_late_and_right(stream: Stream, jumps: float) -> None:
     case = crowd(3, stream, jumps=jumps)
     watched = Watched(case, 4, 60)
-    assert watched.late > 5
+    assert watched.late > 2
     told = moving_oracle(case)
     every = range(0, 1200, 60)
     assert run_local(case, cuts=every, zones=4, stops=range(30)).results == told

@@ -203,6 +203,21 @@ def adjust(space: Space, server: Server) -> None:
 
 
 @kernel
+def enlarge(space: Space, queries: Array) -> None:
+    """The search regions for a batch that is run again and the one after it, around the same centres: what
+    the first needs, and what `adjust` would give the second.
+    """
+    for place in range(len(queries)):
+        query = queries[place]
+        if query.number < 0:
+            continue
+        query.reach = max(query.reach, query.need)
+        if query.live:
+            apart = distance(space, query.x, query.y, query.centre_x, query.centre_y)
+            query.reach = max(query.reach, apart + search_radius(space, query))
+
+
+@kernel
 def take_in(space: Space, server: Server, grid: Grid, who: Array, records: Array, truths: Array) -> None:
     """Enters objects (RECORD) that are not present. The list by age is to be made anew afterwards."""
     for row in range(len(who)):

@@ -44,6 +44,7 @@ from anabranch.kernels.moving_search import (
     adjust,
     begin,
     bounds,
+    enlarge,
     follow,
     inside,
     learn,
@@ -115,6 +116,7 @@ def _warm_search(server: Server, grid: Grid) -> None:
     begin(_SPACE, server.queries)
     learn(server)
     adjust(_SPACE, server)
+    enlarge(_SPACE, server.queries)
     bounds(_SPACE, server.queries)
     mark(_SPACE, server.queries, _RASTER)
     let_go(_SPACE, server, grid, _RASTER)

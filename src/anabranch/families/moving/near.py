@@ -37,8 +37,8 @@ from anabranch.families.moving.rasters import (
 )
 from anabranch.families.moving.server import RegionalServer
 from anabranch.families.moving.ticks import Ticks, final_tick, progress_of
-from anabranch.kernels.moving_arrays import EVENT, QUERY_BLOCK
-from anabranch.kernels.moving_search import ALPHA, RECORD, Raster, adjust, begin, learn, let_go, take_in
+from anabranch.kernels.moving_arrays import EVENT, NEVER, QUERY_BLOCK
+from anabranch.kernels.moving_search import RECORD, Raster, adjust, begin, enlarge, learn, let_go, take_in
 from anabranch.zones.columns import Array
 from anabranch.zones.packets import Packet
 from anabranch.zones.state import State
@@ -88,7 +88,7 @@ class NearServer:
             state.drop(LATE)
             then = int(late["final"][0])
             rows.append(self._run(state, _part(moves, -1, then), records(EVENT, late), ticks, then))
-            assert not len(self._short()), "a search region that was large enough is not"
+            assert not self._is_short(), "a search region that was large enough is not"
             self._end(state, ticks, then)
             since = then
         self._save(state)  # what a run begins with that may be forgotten
@@ -97,15 +97,15 @@ class NearServer:
             return rows, []
         final, updates = final_tick(ticks, progress), focal_updates(packets, self.server)
         found = self._run(state, _part(moves, since, final), updates, ticks, final)
-        short = self._short()
-        if len(short):
-            self._forget_run(state, short)
+        short = self._is_short()
+        if short:
+            self._forget_run(state)
             state.put(LATE, _late(updates, since, final))
         else:
             rows.append(found)
             self._end(state, ticks, final)
             adjust(self.server.space, self.server.arrays())
-        told = [] if progress["ended"] and not len(short) else self._told(zone, homes, bool(len(short)))
+        told = [] if progress["ended"] and not short else self._told(zone, homes, short)
         self._save(state)
         return rows, told
 
@@ -122,7 +122,8 @@ class NearServer:
         take_in(
             self.server.space, self.server.arrays(), self.server.grid, who[here], known[here], truths[here]
         )
-        self.server.list_by_age()
+        if (known["gone"] != NEVER).any():
+            self.server.list_by_age()
 
     def _run(
         self, state: State, moves: tuple[Array, Array], updates: Array, ticks: Ticks, final: int
@@ -134,21 +135,21 @@ class NearServer:
         learn(self.server.arrays())
         return found
 
-    def _short(self) -> Array:
-        """The places of queries with answers that are not proven."""
-        if self.raster is EVERYTHING:
-            return np.zeros(0, np.int64)
+    def _is_short(self) -> bool:
+        """Whether an answer of the last run is not proven."""
         asked = self.server.queries
-        return np.flatnonzero((asked["number"] >= 0) & (asked["need"] > asked["reach"]))
+        short = (asked["number"] >= 0) & (asked["need"] > asked["reach"])
+        return self.raster is not EVERYTHING and bool(short.any())
 
-    def _forget_run(self, state: State, short: Array) -> None:
+    def _forget_run(self, state: State) -> None:
         """Goes back to before the run, with search regions that are large enough for it."""
-        found = self.server.queries[short]
+        found = self.server.queries
+        enlarge(self.server.space, found)
         self.server = stored.load_near(state, self.main, plans(state, self.integers))
-        for name in ("centre_x", "centre_y"):
-            self.server.queries[name][short] = found[name]
-        self.server.queries["reach"][short] = (1 + ALPHA) * found["need"]
-        self.server.dirty_queries[short // QUERY_BLOCK] = 1
+        places = np.flatnonzero(self.server.queries["number"] >= 0)
+        for name in ("centre_x", "centre_y", "reach"):
+            self.server.queries[name][places] = found[name][places]
+        self.server.dirty_queries[places // QUERY_BLOCK] = 1
 
     def _end(self, state: State, ticks: Ticks, final: int) -> None:
         """Removes the queries whose last tick is over."""

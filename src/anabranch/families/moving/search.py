@@ -29,6 +29,27 @@ KEYS = "search/"
 RASTERS, RECORDS, RECENT, BEFORE = KEYS + "rasters/", KEYS + "records/", KEYS + "recent/", KEYS + "before/"
 
 
+class _Known:
+    """Records of objects at some moment."""
+
+    def __init__(self, index: Array, known: Array, truths: Array) -> None:
+        self.index, self.records, self.truths = index, known, truths
+        self.x, self.y = known["x"].copy(), known["y"].copy()
+
+    def missing(self, space: Space, old: Raster, kept: Raster, new: Raster) -> Array:
+        """Which of them are in cells that are new to a zone; it has those in old cells that it kept."""
+        if new is NOTHING:
+            return np.zeros(0, np.int64)
+        has = inside(space, old, self.x, self.y) & inside(space, kept, self.x, self.y)
+        return np.flatnonzero(inside(space, new, self.x, self.y) & ~has)
+
+    def columns(self, rows: Array, zones: int, zone: int) -> dict[str, Array]:
+        """The columns of a records message."""
+        columns = {"who": self.index[rows] * zones + zone}
+        columns |= {name: self.records[name][rows] for name in RECORD.names or ()}
+        return columns | messages.word_columns(self.truths[rows])
+
+
 class Interest:
     """In memory between batches; built from the state where a worker takes a zone over."""
 
@@ -56,41 +77,29 @@ class Interest:
         records that these zones lack, and the moves of the last batch for those that are late.
         """
         out = []
+        known: dict[bool, _Known] = {}
         for other in sorted(told.keys() | begun):
             old = self.rasters[other]
             kept, late = told.get(other, (old, False))
             new = EVERYTHING if other in begun else kept
             self.rasters[other] = new
             self._told.add(other)
-            out += self._missing(zone, other, (old, kept, new), late)
+            if late not in known:
+                known[late] = self._last_batch_before() if late else self._now()
+            missing = known[late].missing(self.space, old, kept, new)
+            if len(missing) or late:  # who is late waits, also for nothing
+                columns = known[late].columns(missing, self.zones, zone)
+                out.append(messages.message(2, other, messages.RECORDS, columns, zone))
             if late and self._recent is not None:
                 out += self._moved(zone, other, self._recent)
         return out
 
-    def _missing(
-        self, zone: int, other: int, rasters: tuple[Raster, Raster, Raster], late: bool
-    ) -> list[Packet]:
-        """Records of objects in new cells; the zone has those that are in old cells and in cells it kept. To
-        a zone that is late also none: it waits.
-        """
-        old, kept, new = rasters
-        index, known, truths = self._last_batch_before() if late else self._now()
-        x, y = known["x"].copy(), known["y"].copy()
-        missing = inside(self.space, new, x, y)
-        missing &= ~(inside(self.space, old, x, y) & inside(self.space, kept, x, y))
-        if not missing.any() and not late:
-            return []
-        columns = {"who": index[missing] * self.zones + zone}
-        columns |= {name: known[name][missing] for name in RECORD.names or ()}
-        columns |= messages.word_columns(truths[missing])
-        return [messages.message(2, other, messages.RECORDS, columns, zone)]
-
-    def _now(self) -> tuple[Array, Array, Array]:
-        """(index, record, truths) of all objects."""
+    def _now(self) -> _Known:
+        """The records of all objects."""
         index = np.flatnonzero(self.records["number"] >= 0)
-        return index, self.records[index], self.truths[index]
+        return _Known(index, self.records[index], self.truths[index])
 
-    def _last_batch_before(self) -> tuple[Array, Array, Array]:
+    def _last_batch_before(self) -> _Known:
         """The same as of before the last batch."""
         if self._recent is None:
             return self._now()
@@ -98,8 +107,8 @@ class Interest:
         silent[self._recent["index"]] = False
         index = np.flatnonzero(silent)
         if self._before is None:
-            return index, self.records[index], self.truths[index]
-        return (
+            return _Known(index, self.records[index], self.truths[index])
+        return _Known(
             np.concatenate([index, self._before["index"]]),
             np.concatenate([self.records[index], records(RECORD, self._before)]),
             np.concatenate([self.truths[index], widened(self._before["truths"], self.truths.shape[1])]),
