@@ -3,8 +3,8 @@
 
 Every tick of every query beside brute force over the last report of every object: on recorded flights, and on
 the paper's workload, scaled down. And what more zones cost, for a query on every 56th object and for a tenth
-of these: CPU of all zones beside one, and how many moves and records homes send for search regions, in the
-second half of the stream, when search regions have settled.
+of these: CPU of all zones beside one, the state they write, and how many moves and records homes send for
+search regions, in the second half of the stream, when search regions have settled.
 """
 
 from __future__ import annotations
@@ -109,14 +109,25 @@ def costs(report: Report, name: str, stream: Stream, items: pa.RecordBatch, foca
         batches = run(stream, items, focal, k, zones)
         for _ in range((items.num_rows - counted) // BATCH):
             runner = next(batches)
-        before, sent = time.process_time(), runner.sent
-        *_, runner = batches
-        seconds[zones] = time.process_time() - before
+        _written(runner)
+        seconds[zones], written, sent = 0.0, 0, runner.sent
+        while True:
+            before = time.process_time()
+            if next(batches, None) is None:
+                break
+            seconds[zones] += time.process_time() - before
+            written += _written(runner)
         report.figure(f"{name}, {zones} zones: CPU, us a report", 1e6 * seconds[zones] / counted)
+        report.figure(f"{name}, {zones} zones: state written, bytes a report", written / counted)
         if zones > 1:
             report.figure(f"{name}, {zones} zones: sent for them, a report", (runner.sent - sent) / counted)
     for zones in (2, 9):
         report.figure(f"{name}: CPU of {zones} zones / one", seconds[zones] / seconds[1])
+
+
+def _written(runner: LocalRunner) -> int:
+    """Bytes of state that the last batch would have written on Spark."""
+    return sum(len(body) for state in runner.states.values() for _, body in state.take_changes()[0])
 
 
 def compare(stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int, zones: int = 9) -> Counts:

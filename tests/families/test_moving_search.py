@@ -22,7 +22,7 @@ from anabranch.families.moving.server import RegionalServer
 from anabranch.families.moving.spec import KNearest, Moving
 from anabranch.families.registry import family
 from anabranch.kernels.moving_arrays import Space
-from anabranch.kernels.moving_search import ALPHA, adjust, begin, inside, learn
+from anabranch.kernels.moving_search import ALPHA, adjust, begin, enlarge, inside, learn
 from anabranch.kernels.moving_shapes import distance
 from anabranch.local.runner import LocalRunner
 from anabranch.model.control import End
@@ -241,6 +241,17 @@ def test_what_a_batch_came_to_need_is_remembered() -> None:
         adjust(FLAT, server.arrays())
         assert server.queries["reach"][0] >= (1 + ALPHA) * (2 + 0.9**batches)
         begin(FLAT, server.queries)
+
+
+def test_a_batch_that_is_run_again_and_the_one_after_it_have_enough() -> None:
+    server = _server(FLAT, a=2.0, reach=2.4, slack=0.5, x=0.3)
+    begin(FLAT, server.queries)
+    server.queries["need"][0] = 2.9
+    enlarge(FLAT, server.queries)
+    assert (server.queries["centre_x"][0], server.queries["reach"][0]) == (0.0, 0.3 + (1 + ALPHA) * 2.5)
+    server.queries["need"][0] = 9.0
+    enlarge(FLAT, server.queries)
+    assert server.queries["reach"][0] == 9.0
 
 
 def test_without_a_focal_point_it_is_nothing_and_before_the_start_everything() -> None:
