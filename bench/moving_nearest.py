@@ -2,14 +2,16 @@
 `python -m bench.moving_nearest [--adsb FILE] [--scale 0.02]`.
 
 Every tick of every query beside brute force over the last report of every object: on recorded flights, and on
-the paper's workload, scaled down. And what it costs that every zone has all objects: CPU of all zones, more
-of them beside one.
+the paper's workload, scaled down. And what more zones cost, for a query on every 56th object and for a tenth
+of these: CPU of all zones beside one, the state they write, and how many moves and records homes send for
+search regions, in the second half of the stream, when search regions have settled.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,14 +20,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.families.moving.messages import NEAR_MOVES, RECORDS
 from anabranch.families.moving.regions import EARTH_RADIUS
 from anabranch.families.moving.spec import KNearest, Moving
 from anabranch.families.registry import family
-from anabranch.local.runner import LocalRunner
+from anabranch.local.runner import LocalRunner, Mail
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control import Activate, End
 from anabranch.model.stream import Stream
 from anabranch.simulate.place.world import PAPER, STREAM, World
+from anabranch.zones.packets import Kind
 from bench.harness import Report
 
 Array = np.ndarray[Any, Any]
@@ -44,6 +48,9 @@ FLIGHTS = Stream(
     metric="haversine",
     bounds=((1.0, 4.0), (47.5, 50.0)),
 )
+
+#: Reports a batch.
+BATCH = 20_000
 
 #: Two objects whose distances differ by less cannot be told apart by brute force in other arithmetic.
 TIE = 1e-9
@@ -68,32 +75,65 @@ def flights(file: Path, rows: int | None = None) -> pa.RecordBatch:
     return pa.record_batch(columns, names=["t", "o", "x", "y"])
 
 
-def run(stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int, zones: int) -> LocalRunner:
-    runner = LocalRunner(stream, family("moving"), zones)
+class Counting(LocalRunner):
+    """Counts what homes send so that zones have the objects in their search regions."""
+
+    sent = 0
+
+    def _run_stage(self, place: int, mail: dict[int, Mail]) -> None:
+        super()._run_stage(place, mail)
+        if place == 1:
+            packets = [packet for _, packet in mail.get(2, []) if packet.kind is Kind.PARTIAL]
+            self.sent += sum(p.rows.num_rows for p in packets if p.facts["what"] in (NEAR_MOVES, RECORDS))
+
+
+def run(stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int, zones: int) -> Iterator[Counting]:
+    """A batch each time it is asked; at the end of the last one all is answered."""
+    runner = Counting(stream, family("moving"), zones)
     control = [
         Activate(number, f"q{number}", Moving(KNearest(k), str(name)).to_json())
         for number, name in enumerate(focal)
     ]
-    for first in range(0, items.num_rows, 20_000):
-        runner.batch(items.slice(first, 20_000), control if first == 0 else ())
+    for first in range(0, items.num_rows, BATCH):
+        runner.batch(items.slice(first, BATCH), control if first == 0 else ())
+        yield runner
     runner.batch(None, [End()])
-    return runner
+    runner.settle()
+    yield runner
 
 
 def costs(report: Report, name: str, stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int) -> None:
     seconds = {}
     for zones in (1, 2, 9):
-        before = time.process_time()
-        run(stream, items, focal, k, zones)
-        seconds[zones] = time.process_time() - before
-        report.figure(f"{name}, {zones} zones: CPU, us a report", 1e6 * seconds[zones] / items.num_rows)
+        counted = items.num_rows // (2 * BATCH) * BATCH
+        batches = run(stream, items, focal, k, zones)
+        for _ in range((items.num_rows - counted) // BATCH):
+            runner = next(batches)
+        _written(runner)
+        seconds[zones], written, sent = 0.0, 0, runner.sent
+        while True:
+            before = time.process_time()
+            if next(batches, None) is None:
+                break
+            seconds[zones] += time.process_time() - before
+            written += _written(runner)
+        report.figure(f"{name}, {zones} zones: CPU, us a report", 1e6 * seconds[zones] / counted)
+        report.figure(f"{name}, {zones} zones: state written, bytes a report", written / counted)
+        if zones > 1:
+            report.figure(f"{name}, {zones} zones: sent for them, a report", (runner.sent - sent) / counted)
     for zones in (2, 9):
         report.figure(f"{name}: CPU of {zones} zones / one", seconds[zones] / seconds[1])
 
 
+def _written(runner: LocalRunner) -> int:
+    """Bytes of state that the last batch would have written on Spark."""
+    return sum(len(body) for state in runner.states.values() for _, body in state.take_changes()[0])
+
+
 def compare(stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int, zones: int = 9) -> Counts:
     """Runs NEAREST k around each focal object, and compares with brute force at every tick."""
-    told = _told(run(stream, items, focal, k, zones), len(focal))
+    *_, runner = run(stream, items, focal, k, zones)
+    told = _told(runner, len(focal))
     names, who = np.unique(items.column("o").to_numpy(zero_copy_only=False), return_inverse=True)
     index = {name: place for place, name in enumerate(names.tolist())}
     times, x, y = (items.column(name).to_numpy() for name in ("t", "x", "y"))
@@ -185,7 +225,9 @@ def main(arguments: Any = None) -> None:
         note(report, "flights, 3 nearest", compare(FLIGHTS, items, focal, 3))
     items, asked = paper(given.scale, 60)
     note(report, "paper, 50 nearest", compare(STREAM, items, asked, 50))
-    costs(report, "paper, 50 nearest", STREAM, items, asked, 50)
+    items, asked = paper(5 * given.scale, 168)
+    for some in (asked, asked[::10]):
+        costs(report, f"{len(some)} queries, 50 nearest", STREAM, items, some, 50)
     report.show(given.json)
 
 

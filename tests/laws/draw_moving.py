@@ -155,11 +155,13 @@ def items_of(pick: Pick, stream: Stream, names: list[Any]) -> pa.RecordBatch:
     return pa.record_batch(data, schema=arrow_schema(stream))
 
 
-def asked_of(pick: Pick, number: int, stream: Stream, names: list[Any]) -> Asked:
+def asked_of(
+    pick: Pick, number: int, stream: Stream, names: list[Any], shapes: list[Shape] | None = None
+) -> Asked:
     """A query, of which some come later than the stream's start and go before its end."""
     objects = [str(name) for name in names]
     nobody = "12345" if stream.type_of("o") is ColumnType.INT else "nobody"
-    shape = pick(SHAPES if stream.metric == "euclidean" else GLOBE_SHAPES)
+    shape = pick(shapes or (SHAPES if stream.metric == "euclidean" else GLOBE_SHAPES))
     focal = pick([*objects * 3, nobody, *[None] * len(objects)])
     focal = (pick(PLACES), pick(PLACES)) if focal is None else focal
     value = None if isinstance(shape, KNearest) else pick(VALUES)
@@ -175,15 +177,20 @@ def asked_of(pick: Pick, number: int, stream: Stream, names: list[Any]) -> Asked
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn, shapes: list[Shape] | None = None) -> Case:
     pick: Pick = lambda choices: draw(st.sampled_from(choices))  # noqa: E731
     if pick([True, True, True, False]):
         pick = random.Random(draw(st.integers(0, 1 << 32))).choice
     stream = stream_of(pick)
     known = STRINGS if stream.type_of("o") is ColumnType.STRING else INTEGERS
     names = sorted({pick(known) for _ in range(6)})
-    queries = tuple(asked_of(pick, number, stream, names) for number in range(pick(range(1, 8))))
+    queries = tuple(asked_of(pick, number, stream, names, shapes) for number in range(pick(range(1, 8))))
     return Case(stream, items_of(pick, stream, names), queries, "moving")
+
+
+def nearest_cases() -> st.SearchStrategy[Case]:
+    """With queries for nearest objects alone, most of them for fewer than there are."""
+    return cases([KNearest(k) for k in (1, 1, 2, 2, 3, 5)])
 
 
 def with_layout(case: Case, layout: dict[str, Any]) -> Case:

@@ -92,7 +92,7 @@ class Deliveries:
         return (self.layout.manifests(stream, family) / f"{batch:012d}.json").stat().st_mtime
 
     def ended(self, stream: str, family: str) -> bool:
-        """Whether the finite stream has been read to its end, and nothing of it is on its way back."""
+        """Whether the finite stream has been read to its end, and no back packet is under way."""
         manifest = self.manifest(stream, family, self.latest(stream, family))
         return manifest is not None and bool(manifest.books.get("ended")) and not manifest.back
 

@@ -118,6 +118,16 @@ QUERY = np.dtype(
         ("inner_high_column", _SHORT),
         ("inner_low_row", _SHORT),
         ("inner_high_row", _SHORT),
+        (
+            "centre_x",
+            _FLOAT,
+        ),  # a nearest query's search region, see moving_search; NaN where it has no circle
+        ("centre_y", _FLOAT),
+        ("reach", _FLOAT),  # its radius: infinite is everything, minus infinite nothing
+        ("need", _FLOAT),  # the radius that the answers of this batch need, from the same centre
+        ("base", _FLOAT),  # what the first of them needed
+        ("stray", _FLOAT),  # how far the focal point was from the centre
+        ("slack", _FLOAT),  # how much more than at its start a batch came to need, of late
     ],
     align=True,
 )

@@ -32,6 +32,7 @@ from anabranch.kernels.moving_arrays import (
 from anabranch.kernels.moving_grid import watch_range
 from anabranch.kernels.moving_names import less
 from anabranch.kernels.moving_nearest import nearest
+from anabranch.kernels.moving_search import note_need
 from anabranch.kernels.moving_shapes import distance, in_range
 
 
@@ -118,6 +119,8 @@ def _settle_list(
     objects, first, held = server.objects, query.first, query.held
     found = nearest(space, server, query, grid, names, who, far) if query.live else np.int64(0)
     query.a = far[found - 1] if found == query.k else math.inf
+    if query.live:
+        note_need(space, query)
     watch_range(space, query, place, grid)
     for spot in range(first, first + held):
         objects[server.lists[spot]].mark = stamp

@@ -38,10 +38,25 @@ from anabranch.kernels.moving_home import (
     servers_of,
 )
 from anabranch.kernels.moving_names import arrange, buckets, collect, enter, fill_table, find
+from anabranch.kernels.moving_search import (
+    RECORD,
+    Raster,
+    adjust,
+    begin,
+    bounds,
+    enlarge,
+    follow,
+    inside,
+    learn,
+    let_go,
+    mark,
+    take_in,
+)
 from anabranch.kernels.moving_tick import run
 from anabranch.kernels.regions import GRID, Layout
 
 _SPACE = Space(False, 0.0)
+_RASTER = Raster(0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1, 1, np.ones(1, np.uint64))
 _LAYOUT = Layout(GRID, 2, 2, 1, 0.0, 0.0, 2.0, 1.0, np.zeros((0, 4)), np.zeros((0, 4)))
 
 
@@ -69,6 +84,9 @@ def _warm_home() -> None:
     last_of_tick(np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
     followers = Followers(np.array([0, 1]), np.zeros(1, FOLLOWER))
     forward(_SPACE, _LAYOUT, np.zeros(1, REPORT), np.zeros(1, KNOWN), np.zeros(1, np.uint8), followers)
+    truths, dirty = np.zeros((1, 1), np.uint64), np.zeros(1, np.uint8)
+    prior = follow(np.zeros(1, REPORT), truths, np.zeros(1, RECORD), truths.copy(), dirty)
+    inside(_SPACE, _RASTER, prior[0].copy(), prior[1].copy())
 
 
 def _warm_region(names: Names) -> None:
@@ -91,6 +109,18 @@ def _warm_region(names: Names) -> None:
     remember_all(queries, ends, AGED_QUERIES, np.zeros(0, np.int64))
     remember_all(objects, ends, AGED_OBJECTS, np.zeros(0, np.int64))
     run(_SPACE, server, grid, names, np.zeros(1, MOVE), np.zeros((1, 1), np.uint64), np.zeros(0, EVENT), 0)
+    _warm_search(server, grid)
+
+
+def _warm_search(server: Server, grid: Grid) -> None:
+    begin(_SPACE, server.queries)
+    learn(server)
+    adjust(_SPACE, server)
+    enlarge(_SPACE, server.queries)
+    bounds(_SPACE, server.queries)
+    mark(_SPACE, server.queries, _RASTER)
+    let_go(_SPACE, server, grid, _RASTER)
+    take_in(_SPACE, server, grid, np.zeros(0, np.int64), np.zeros(0, RECORD), np.zeros((0, 1), np.uint64))
 
 
 def _warm_assemble(names: Names) -> None:

@@ -47,6 +47,8 @@ def new_queries(count: int) -> Array:
     ):
         out[name] = -1
     out["gone"] = NEVER
+    out["centre_x"] = out["centre_y"] = np.nan
+    out["reach"] = np.inf
     return out
 
 

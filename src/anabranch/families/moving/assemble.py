@@ -18,7 +18,15 @@ from anabranch.families.moving.messages import FRAGMENTS, NAMES
 from anabranch.families.moving.names import has_integers
 from anabranch.families.moving.participating import Participating
 from anabranch.families.moving.plans import controls, finish, last_ticks, note_control, plan_of, plans
-from anabranch.families.moving.ticks import Ticks, at_type, final_tick, progress_of, ticks_of
+from anabranch.families.moving.ticks import (
+    Ticks,
+    at_type,
+    final_before,
+    final_tick,
+    note_final,
+    progress_of,
+    ticks_known,
+)
 from anabranch.kernels.moving_arrays import NEAREST, OBJECTS, ROW
 from anabranch.kernels.moving_assemble import FRAGMENT, assemble_nearest, assemble_values
 from anabranch.kernels.moving_names import arrange
@@ -51,15 +59,27 @@ class Assemble(Stage):
         for packet in messages.of_kind(packets, NAMES):
             table.names.add(*messages.named(packet))
         progress = progress_of(packets)
-        ticks = ticks_of(self.stream, progress)
+        ticks = ticks_known(state, self.stream, progress)
         fragments = _fragments(messages.of_kind(packets, FRAGMENTS), table)
         out = self._answers(state, table, fragments, ticks) if len(fragments) else []
-        if ticks is not None:
-            for number in finish(state, final_tick(ticks, progress), last_ticks(state, ticks)):
+        if progress and ticks is not None:
+            for number in self._over(state, table, ticks, final_tick(ticks, progress)):
                 table.remove(number)
         table.save(state)
         give_back(state, HELD, table)
         return out
+
+    def _over(self, state: State, table: Participating, ticks: Ticks, final: int) -> list[int]:
+        """Forgets the queries whose last fragments have come: with several zones those of nearest objects may
+        be a batch late.
+        """
+        last, since = last_ticks(state, ticks), final_before(state)
+        late = {number for number in last if self.zones > 1 and table.mode_of(number) == NEAREST}
+        done = finish(state, since, {number: last[number] for number in late})
+        done += finish(state, final, {number: tick for number, tick in last.items() if number not in late})
+        if late:
+            note_final(state, final)
+        return done
 
     def _answers(
         self, state: State, table: Participating, fragments: Array, ticks: Ticks | None

@@ -3,7 +3,7 @@
 In: reports in stream order, activations and cancellations between them, the progress of time. Out: for each
 final tick, a move for the region that an object is in, a departure for the region it left, and one focal
 update for every region that the range of a query that follows the object touched or touches now, with what it
-means for each of these; every move for all zones, if there are queries for nearest objects; names of new
+means for each of these; moves in the search regions of queries for nearest objects (search.py); names of new
 objects; from zone 0, who has to divide its objects (splits.py). Never: a look at another object.
 
 A report waits here until its tick is final, so that regions get whole ticks and only the last report of an
@@ -20,14 +20,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.moving import messages, splits
+from anabranch.families.moving import messages, rasters, splits
 from anabranch.families.moving.arrays import records
 from anabranch.families.moving.held import give_back, take
 from anabranch.families.moving.names import Strings, encoded, has_integers
 from anabranch.families.moving.objects import HomeObjects
 from anabranch.families.moving.plans import ask_nearest, finish, last_ticks, note_control, plans
+from anabranch.families.moving.search import Interest
 from anabranch.families.moving.ticks import Ticks, final_tick, progress_of, ticks_of
-from anabranch.kernels.moving_arrays import NEVER, Space
+from anabranch.kernels.moving_arrays import NEAREST, NEVER, Space
 from anabranch.kernels.moving_home import REPORT, forward, last_of_tick, servers_of
 from anabranch.kernels.moving_names import buckets
 from anabranch.kernels.regions import Layout
@@ -59,9 +60,10 @@ class Home(Stage):
         self.integers = has_integers(stream)
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        held = take(state, HELD, lambda: HomeObjects.load(state))
+        held, interest = take(state, HELD, lambda: self._loaded(state))
         for packet in messages.of_kind(packets, messages.SPLITS):
             self._adopt(held, state, messages.splits_of(packet))
+        begun: list[int] = []
         for packet in packets:
             if packet.kind is Kind.ITEMS:
                 self._take_items(held, packet.rows)
@@ -69,23 +71,53 @@ class Home(Stage):
                 began, ceased = note_control(state, packet)
                 for query in began:
                     held.conditions.begin(query)
+                    begun.append(query.number)
                 for end in ceased:
                     held.conditions.cease(end)
         out = self._introduced(held, zone) + self._divide(zone, state, packets)
+        if interest is not None:
+            out += self._searched(interest, zone, state, begun, packets)
         progress = progress_of(packets)
         ticks = ticks_of(self.stream, progress)
         if ticks is not None:
             final, last = final_tick(ticks, progress), last_ticks(state, ticks)
-            out += self._forwarded(held, zone, state, ticks, final, last)
+            due = self._due(held, ticks, final)
+            if due is not None:
+                due["who"] = due["index"] * self.zones + zone
+                out += self._sent(held, zone, state, due, last)
+            if interest is not None and interest.is_needed:
+                out += interest.share(due, held.names.count, zone)
             finish(state, final, last)
         held.save(state)
-        give_back(state, HELD, held)
+        if interest is not None:
+            interest.save(state)
+        give_back(state, HELD, (held, interest))
         return out
+
+    def _loaded(self, state: State) -> tuple[HomeObjects, Interest | None]:
+        interest = Interest.load(state, self.space, self.zones) if self.zones > 1 else None
+        return HomeObjects.load(state), interest
 
     def _adopt(self, held: HomeObjects, state: State, table: Array) -> None:
         """From now on objects belong to servers as this table of splits says."""
         splits.adopt(state, table)
         held.assign(lambda x, y: servers_of(self.space, splits.layout_now(state, self.layout), x, y))
+
+    def _searched(
+        self, interest: Interest, zone: int, state: State, begun: list[int], packets: Sequence[Packet]
+    ) -> list[Packet]:
+        """What zones get because their search regions changed, or because queries for nearest objects begin
+        there.
+        """
+        told = {
+            packet.facts["from"]: (rasters.told(packet), packet.facts["late"])
+            for packet in messages.of_kind(packets, messages.SEARCH)
+        }
+        nearest = [number for number in begun if plans(state, self.integers)[number].mode == NEAREST]
+        interest.is_needed = bool(told) or ask_nearest(state, self.integers) or not interest.is_idle
+        if not interest.is_needed:
+            interest.forget(state)
+        return interest.adopt(told, {number % self.zones for number in nearest}, zone)
 
     def _divide(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         """Tells the region that has far more to do than the others to give some of it away."""
@@ -145,15 +177,13 @@ class Home(Stage):
             for other in range(self.zones)
         ]
 
-    def _forwarded(
-        self, held: HomeObjects, zone: int, state: State, ticks: Ticks, final: int, last: dict[int, int]
-    ) -> list[Packet]:
-        """Moves and focal updates of the ticks that are final now; the reports of later ones go on
-        waiting.
+    def _due(self, held: HomeObjects, ticks: Ticks, final: int) -> Arrays | None:
+        """The reports of the ticks that are final now, each object's last in a tick; those of later ticks go
+        on waiting.
         """
         waiting = held.taken_reports()
         if waiting is None:
-            return []
+            return None
         tick = ticks.first_at(waiting["time"])
         kept = last_of_tick(tick, waiting["index"], held.names.count)
         due = kept & (tick <= final)
@@ -161,14 +191,12 @@ class Home(Stage):
         if rest.any():
             held.pending = [{name: column[rest] for name, column in waiting.items()}]
         if not due.any():
-            return []
+            return None
         report = {name: column[due] for name, column in waiting.items()} | {"tick": tick[due]}
-        gone = np.full(len(report["tick"]), NEVER)
+        report["gone"] = np.full(len(report["tick"]), NEVER)
         if self.stream.expire is not None:
-            gone = ticks.first_beyond(report["time"], self.stream.expire)
-        report["gone"] = gone
-        report["who"] = report["index"] * self.zones + zone
-        return self._sent(held, zone, state, report, last)
+            report["gone"] = ticks.first_beyond(report["time"], self.stream.expire)
+        return report
 
     def _sent(
         self, held: HomeObjects, zone: int, state: State, report: Arrays, last: dict[int, int]
@@ -178,17 +206,11 @@ class Home(Stage):
         layout = splits.layout_now(state, self.layout)
         moves, updates = forward(self.space, layout, reports, held.known, held.dirty, followers)
         out: list[Packet] = []
-        to_all = self.zones > 1 and ask_nearest(state, self.integers)
-        everything = (
-            _moves(report, np.arange(len(reports)), report["gone"] <= report["tick"]) if to_all else {}
-        )
         for server in range(self.zones):
             mine = moves[moves[:, 0] == server] if self.zones > 1 else moves
             if len(mine):
-                columns = _moves(report, mine[:, 1], mine[:, 2])
+                columns = messages.moves(report, mine[:, 1], mine[:, 2])
                 out.append(messages.message(2, server, messages.MOVES, columns, zone))
-            if to_all:
-                out.append(messages.message(2, server, messages.ALL_MOVES, everything, zone))
             mine = updates[updates[:, 0] == server] if self.zones > 1 else updates
             if len(mine):
                 told, focal = np.unique(mine[:, 1], return_inverse=True)
@@ -197,12 +219,3 @@ class Home(Stage):
                 columns = {"focal": focal, "query": mine[:, 2], "flags": mine[:, 3].astype(np.uint8)}
                 out.append(messages.message(2, server, messages.REQUESTS, columns, zone))
         return out
-
-
-def _moves(report: Arrays, rows: Array, leaves: Array) -> dict[str, Array]:
-    """The columns of a moves message."""
-    columns = {name: report[name][rows] for name in ("tick", "who", "x", "y", "number", "gone")}
-    columns["leaves"] = leaves.astype(np.uint8)
-    for word in range(report["truths"].shape[1]):
-        columns[f"t{word}"] = report["truths"][rows, word]
-    return columns

@@ -4,7 +4,10 @@
 |-----------|--------------------------|---------------------------------------------------------------|
 | names     | home to region, assemble | who, name: an object that was not known before                |
 | moves     | home to region           | tick, who, x, y, number, gone, leaves, t0, t1, ...            |
-| all moves | home to region           | as moves, of all objects: for queries for nearest objects     |
+| search    | region to all homes      | bits: the cells that its nearest queries search (rasters.py); facts |
+|           |                          | `box`, `late`: those of the last batch, too                   |
+| records   | home to region           | who, x, y, number, gone, t0, ...: objects in cells new to it  |
+| near moves | home to region          | as moves, of the objects in those cells                       |
 | focal     | home to region           | tick, who, x, y, gone: where a focal object is                |
 | requests  | home to region           | focal, query, flags: what that means for a query              |
 | fragments | region to assemble       | tick, query, op, who, x, y, distance; x may be a local value  |
@@ -30,9 +33,10 @@ import pyarrow as pa
 from anabranch.families.moving.names import Strings
 from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
+from anabranch.zones.state import Arrays
 
 NAMES, MOVES, FOCAL_UPDATES, FRAGMENTS = "names", "moves", "focal", "fragments"
-REQUESTS, ALL_MOVES = "requests", "all moves"
+REQUESTS, SEARCH, RECORDS, NEAR_MOVES = "requests", "search", "records", "near moves"
 WORK, DIVIDE, SPLITS, ARRIVALS, LOCAL_PLANS = "work", "divide", "splits", "arrivals", "local plans"
 
 #: The columns of a table of splits.
@@ -87,6 +91,17 @@ def words(packets: Sequence[Packet], count: int) -> Array:
                 out[first : first + packet.rows.num_rows, word] = packet.rows.column(f"t{word}").to_numpy()
         first += packet.rows.num_rows
     return out
+
+
+def moves(report: Arrays, rows: Array, leaves: Array) -> dict[str, Array]:
+    """The columns of a moves message."""
+    columns = {name: report[name][rows] for name in ("tick", "who", "x", "y", "number", "gone")}
+    columns["leaves"] = leaves.astype(np.uint8)
+    return columns | word_columns(report["truths"][rows])
+
+
+def word_columns(truths: Array) -> dict[str, Array]:
+    return {f"t{word}": truths[:, word].copy() for word in range(truths.shape[1])}
 
 
 def splits_of(packet: Packet) -> Array:

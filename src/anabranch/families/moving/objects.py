@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from anabranch.families.moving.chunks import get_columns, put_columns, widened
 from anabranch.families.moving.conditions import Conditions
 from anabranch.families.moving.forwarding import ForwardingRequests
 from anabranch.families.moving.names import HomeNames
@@ -18,9 +19,6 @@ from anabranch.zones.state import Arrays, State
 
 OBJECTS = "objects/"
 PENDING = "pending/"
-
-#: Reports that wait, a chunk.
-PENDING_ROWS = 8192
 
 #: Columns of a report; `time` decides its tick once the origin is known.
 COLUMNS = ("time", "index", "x", "y", "number", "truths")
@@ -35,7 +33,6 @@ class HomeObjects:
         self.known = _unknown(64)
         self.dirty = np.zeros(1, np.uint8)  # one a block of `known` to be stored
         self.pending: list[Arrays] = []
-        self._stored_chunks = 0
 
     @staticmethod
     def load(state: State) -> HomeObjects:
@@ -47,11 +44,8 @@ class HomeObjects:
             first = int(key.removeprefix(OBJECTS)) * BLOCK
             for name in KNOWN.names or ():
                 held.known[name][first : first + len(chunk[name])] = chunk[name]
-        for key in state.keys(PENDING):
-            chunk = state.get(key)
-            assert chunk is not None
-            held.pending.append(dict(chunk))
-            held._stored_chunks += 1
+        waiting = get_columns(state, PENDING)
+        held.pending = [] if waiting is None else [waiting]
         return held
 
     def make_room(self, count: int) -> None:
@@ -78,20 +72,8 @@ class HomeObjects:
                 f"{OBJECTS}{block:08d}", {name: self.known[name][rows].copy() for name in KNOWN.names or ()}
             )
         self.dirty[:] = 0
-        self._save_pending(state)
-
-    def _save_pending(self, state: State) -> None:
         reports = self.taken_reports()
-        count = 0 if reports is None else -(-len(reports["index"]) // PENDING_ROWS)
-        for chunk in range(count):
-            assert reports is not None
-            rows = slice(chunk * PENDING_ROWS, (chunk + 1) * PENDING_ROWS)
-            state.put(
-                f"{PENDING}{chunk:08d}", {name: column[rows].copy() for name, column in reports.items()}
-            )
-        for chunk in range(count, self._stored_chunks):
-            state.drop(f"{PENDING}{chunk:08d}")
-        self._stored_chunks = count
+        put_columns(state, PENDING, reports)
         self.pending = [] if reports is None else [reports]
 
     def taken_reports(self) -> Arrays | None:
@@ -101,16 +83,8 @@ class HomeObjects:
             return None
         width = max(part["truths"].shape[1] for part in parts)
         for part in parts:
-            part["truths"] = _widened(part["truths"], width)
+            part["truths"] = widened(part["truths"], width)
         return {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
-
-
-def _widened(truths: Array, words: int) -> Array:
-    if truths.shape[1] == words:
-        return truths
-    out = np.zeros((len(truths), words), np.uint64)
-    out[:, : truths.shape[1]] = truths
-    return out
 
 
 def _unknown(size: int) -> Array:

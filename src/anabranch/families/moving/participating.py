@@ -58,6 +58,9 @@ class Participating:
         self.local.told[place], self.local.told_who[place] = np.nan, -1
         self._free_places.append(place)
 
+    def mode_of(self, number: int) -> int:
+        return int(self.local.mode[self.places[number]])
+
     def places_of(self, numbers: Array) -> Array:
         """The places of queries, -1 for those that are not here."""
         known = np.flatnonzero(self.numbers >= 0)

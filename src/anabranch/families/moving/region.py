@@ -7,8 +7,9 @@ nearest; and what it has to do, for home 0, which may have it give objects to an
 Never: a look at another region's objects, and never a tick that is not final.
 
 Queries for the k nearest are not cut by regions, but dealt to the zones by their number: each zone has a
-second server with all objects, and answers its own ones. So an answer is always `complete`
-(docs/decisions/nearest-objects.md). With one zone the two servers are one.
+second server for its own ones, with the objects in their search regions (near.py). Answers are told once they
+are proven, so they are always `complete` (docs/decisions/nearest-objects.md). With one zone the two servers
+are one.
 """
 
 from __future__ import annotations
@@ -18,37 +19,26 @@ from collections.abc import Sequence
 import numpy as np
 
 from anabranch.families.moving import handover, messages, splits, stored
+from anabranch.families.moving.events import events_of, focal_updates, starts_of
 from anabranch.families.moving.handover import moves_of
 from anabranch.families.moving.held import give_back, take
-from anabranch.families.moving.messages import (
-    ALL_MOVES,
-    FOCAL_UPDATES,
-    FRAGMENTS,
-    IS_KNOWN,
-    MOVES,
-    NAMES,
-    PARTICIPATES,
-    REQUESTS,
-    SPLITS,
-)
+from anabranch.families.moving.messages import FRAGMENTS, MOVES, NAMES, SPLITS
 from anabranch.families.moving.names import has_integers
-from anabranch.families.moving.plans import (
-    ENDLESS,
-    Plan,
-    ask_nearest,
-    finish,
-    last_ticks,
-    note_control,
-    plan_of,
-    plans,
-)
+from anabranch.families.moving.near import NearServer
+from anabranch.families.moving.plans import Plan, finish, last_ticks, note_control, plan_of, plans
 from anabranch.families.moving.server import RegionalServer
-from anabranch.families.moving.ticks import Ticks, final_tick, progress_of, ticks_of
-from anabranch.kernels.moving_arrays import ENDS, EVENT, FOCAL, NEAREST, ROW, STARTS, Space
+from anabranch.families.moving.ticks import (
+    Ticks,
+    final_before,
+    final_tick,
+    note_final,
+    progress_of,
+    ticks_known,
+)
+from anabranch.kernels.moving_arrays import NEAREST, ROW, Space
 from anabranch.kernels.moving_home import participates
 from anabranch.kernels.regions import Layout
 from anabranch.model.stream import Stream
-from anabranch.zones import queries
 from anabranch.zones.balance import HURRY, Patience, asked, note_work
 from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
@@ -75,51 +65,47 @@ class Region(Stage):
         for packet in messages.of_kind(packets, NAMES):
             server.names.add(*messages.named(packet))
         progress = progress_of(packets)
-        ticks = ticks_of(self.stream, progress)
-        if ticks is not None:
-            final, last = final_tick(ticks, progress), last_ticks(state, ticks)
-            moves = messages.of_kind(packets, MOVES)
-            rows = self._ran(state, server, moves, packets, ticks, final, last)
-            out += self._fragments(zone, rows)
-            if near is not None and ask_nearest(state, self.integers):
-                every = messages.of_kind(packets, ALL_MOVES)
-                out += self._fragments(zone, self._ran(state, near, every, packets, ticks, final, last))
-            for number in finish(state, final, last):
-                for one in (server, near):
-                    if one is not None and number in one.places:
-                        one.remove(number)
-            work = sum(packet.rows.num_rows for packet in moves) + len(rows)
-            out += self._worked(zone, state, work, final, asked(packets))
+        ticks = ticks_known(state, self.stream, progress)
+        if near is not None:
+            since = final_before(state)
+            found, told = near.step(zone, self.zones, state, packets, ticks, since)
+            for rows in found:
+                out += self._fragments(zone, rows)
+            out += told
+        if progress and ticks is not None:
+            out += self._ran(zone, state, server, near, packets, ticks, final_tick(ticks, progress))
         out += self._divided(zone, state, server, packets)
         stored.save(state, server)
-        if near is not None and ask_nearest(state, self.integers):
-            stored.save_near(state, near)
-        elif near is not None and state.keys(stored.NEAR):  # nobody asks any more
-            stored.forget_near(state)
-            near = stored.load_near(state, server, {})
         give_back(state, HELD, (server, near))
         return out
 
-    def _loaded(self, state: State) -> tuple[RegionalServer, RegionalServer | None]:
-        """The server of this zone's region, and that of all objects if they are two."""
+    def _loaded(self, state: State) -> tuple[RegionalServer, NearServer | None]:
+        """The server of this zone's region, and that for nearest objects if they are two."""
         server = stored.load(state, self.space, plans(state, self.integers))
-        near = stored.load_near(state, server, plans(state, self.integers)) if self.zones > 1 else None
-        return server, near
+        return server, NearServer(state, server, self.integers) if self.zones > 1 else None
 
     def _ran(
         self,
+        zone: int,
         state: State,
         server: RegionalServer,
-        moves: Sequence[Packet],
+        near: NearServer | None,
         packets: Sequence[Packet],
         ticks: Ticks,
         final: int,
-        last: dict[int, int],
-    ) -> Array:
-        """The rows (ROW) of a server's fragments up to tick `final`."""
-        taken = moves_of(moves, server)
-        updates, starts = _focal_updates(packets, server), self._starts(state, server, ticks, final, last)
-        return server.run(*taken, _events(server, updates, starts, last, final), final)
+    ) -> list[Packet]:
+        """The fragments of the region's own server up to tick `final`, and what it had to do."""
+        moves = messages.of_kind(packets, MOVES)
+        taken, last = moves_of(moves, server), last_ticks(state, ticks)
+        starts = starts_of(state, server, ticks, final, last)
+        events = events_of(server, focal_updates(packets, server), starts, last, final)
+        rows = server.run(*taken, events, final)
+        others = {n: tick for n, tick in last.items() if near is None or n not in near.places}
+        for number in finish(state, final, others):
+            if number in server.places:
+                server.remove(number)
+        work = sum(packet.rows.num_rows for packet in moves) + len(rows)
+        return self._fragments(zone, rows) + self._worked(zone, state, work, final, asked(packets))
 
     def _adopted(
         self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
@@ -137,7 +123,7 @@ class Region(Stage):
         """What this zone had to do, when it is time to tell."""
         if self.zones == 1:
             return []
-        splits.note_tick(state, final)
+        note_final(state, final)
         due = note_work(state, HURRY if hurry else self.patience, work)
         return [messages.message(1, 0, messages.WORK, {}, zone, work=due, asked=hurry)] if due else []
 
@@ -147,13 +133,13 @@ class Region(Stage):
         """What this zone hands over, if it is asked to."""
         out: list[Packet] = []
         for packet in messages.of_kind(packets, messages.DIVIDE):
-            layout, tick = splits.layout_now(state, self.layout), splits.last_tick(state)
+            layout, tick = splits.layout_now(state, self.layout), final_before(state)
             other, share = packet.facts["other"], packet.facts["share"]
             out += handover.prepared(server, layout, zone, other, share, tick)
         return out
 
     def _take_control(
-        self, zone: int, state: State, server: RegionalServer, near: RegionalServer | None, packet: Packet
+        self, zone: int, state: State, server: RegionalServer, near: NearServer | None, packet: Packet
     ) -> None:
         began, ceased = note_control(state, packet)
         for query in began:
@@ -161,7 +147,7 @@ class Region(Stage):
             if near is None or plan.mode != NEAREST:
                 server.add(plan, condition, self._participates(zone, state, plan))
             elif plan.number % self.zones == zone:
-                near.add(plan, condition, plan.point is not None)
+                near.add(plan, condition)
         for end in ceased:
             server.conditions.cease(end)
 
@@ -172,21 +158,6 @@ class Region(Stage):
         layout = splits.layout_now(state, self.layout)
         return bool(participates(self.space, layout, zone, plan.shape, plan.a, plan.b, *plan.point))
 
-    def _starts(
-        self, state: State, server: RegionalServer, ticks: Ticks, final: int, last: dict[int, int]
-    ) -> list[tuple[int, int]]:
-        """(tick, place) of the queries whose first tick is final now."""
-        out = []
-        waiting = server.queries["number"][
-            (server.queries["number"] >= 0) & (server.queries["started"] == 0)
-        ].tolist()
-        active = queries.active(state) if waiting else {}
-        for number in waiting:
-            first = ticks.after(active[number].since)
-            if first <= min(final, last.get(number, ENDLESS)):
-                out.append((first, server.places[number]))
-        return out
-
     def _fragments(self, zone: int, rows: Array) -> list[Packet]:
         out = []
         for other in range(self.zones):
@@ -196,42 +167,3 @@ class Region(Stage):
                 columns["op"] = columns["op"].astype(np.int8)
                 out.append(messages.message(3, other, FRAGMENTS, columns, zone))
         return out
-
-
-def _focal_updates(packets: Sequence[Packet], server: RegionalServer) -> Array:
-    """Events (EVENT) of the queries whose focal objects reported, as the home zones request them."""
-    focal, requests = messages.of_kind(packets, FOCAL_UPDATES), messages.of_kind(packets, REQUESTS)
-    firsts = np.cumsum([0, *(packet.rows.num_rows for packet in focal)])[: len(focal)]
-    row = messages.column(requests, "focal", np.int64)
-    row += np.repeat(firsts, [packet.rows.num_rows for packet in requests])
-    flags = messages.column(requests, "flags", np.uint8)
-    updates = np.zeros(len(row), EVENT)
-    for field, column in (("tick", "tick"), ("x", "x"), ("y", "y"), ("focal", "who"), ("gone", "gone")):
-        updates[field] = messages.column(focal, column, EVENT[field])[row]
-    updates["kind"] = FOCAL
-    asked = messages.column(requests, "query", np.int64)
-    updates["place"] = [server.places.get(number, -1) for number in asked.tolist()]
-    updates["here"], updates["known"] = (flags & PARTICIPATES) != 0, (flags & IS_KNOWN) != 0
-    return updates[updates["place"] >= 0]
-
-
-def _events(
-    server: RegionalServer,
-    updates: Array,
-    starts: list[tuple[int, int]],
-    last: dict[int, int],
-    final: int,
-) -> Array:
-    """What happens to queries up to tick `final`, by tick and kind: ends, starts, focal updates."""
-    ends = [
-        (tick + 1, server.places[number])
-        for number, tick in last.items()
-        if tick < final and number in server.places
-    ]
-    few = np.zeros(len(ends) + len(starts), EVENT)
-    few["tick"] = [tick for tick, _ in [*ends, *starts]]
-    few["place"] = [place for _, place in [*ends, *starts]]
-    few["kind"] = [ENDS] * len(ends) + [STARTS] * len(starts)
-    events = np.concatenate([few, updates])
-    # by `gone` as well: the list of queries by age is in order only if they come in order
-    return events[np.lexsort((events["gone"], events["kind"], events["tick"]))]

@@ -138,7 +138,12 @@ class RegionalServer:
     def run(self, moves: Array, truths: Array, events: Array, last: int) -> Array:
         """The rows (ROW) of this server's fragments up to tick `last`; see kernels.moving_tick."""
         self._fit_grid(moves)
-        arrays = Server(
+        found = run(self.space, self.arrays(), self.grid, self.names.arrays, moves, truths, events, last)
+        return np.asarray(found)
+
+    def arrays(self) -> Server:
+        """As kernels take them; good until something grows."""
+        return Server(
             self.objects,
             self.truths,
             self.queries,
@@ -147,7 +152,6 @@ class RegionalServer:
             self.dirty_objects,
             self.dirty_queries,
         )
-        return np.asarray(run(self.space, arrays, self.grid, self.names.arrays, moves, truths, events, last))
 
     # the grid
 

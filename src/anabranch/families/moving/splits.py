@@ -8,13 +8,11 @@ and what they enter cancels out (handover.py). Splits decide where work is done,
 
 from __future__ import annotations
 
-import numpy as np
-
 from anabranch.kernels.regions import Layout
 from anabranch.zones.columns import Array
 from anabranch.zones.state import State
 
-_SPLITS, _TICK = "splits", "tick"
+_SPLITS = "splits"
 
 
 def layout_now(state: State, layout: Layout) -> Layout:
@@ -25,14 +23,3 @@ def layout_now(state: State, layout: Layout) -> Layout:
 
 def adopt(state: State, table: Array) -> None:
     state.put(_SPLITS, {"table": table})
-
-
-def note_tick(state: State, tick: int) -> None:
-    state.put(_TICK, {"last": np.array([tick], np.int64)})
-
-
-def last_tick(state: State) -> int:
-    """The last tick that is over, as noted."""
-    held = state.get(_TICK)
-    assert held is not None
-    return int(held["last"][0])

@@ -7,7 +7,7 @@ again.
 | locals/n     | the changing part of the queries at places in block n, with their lists          |
 | names/n      | names of objects                                                                 |
 | conditions   | which bit is which condition                                                     |
-| near/...     | objects and locals of the server of all objects                                  |
+| near/...     | objects and locals of the server for nearest objects, its cells, and what is late |
 | queries/n, ceasing | the queries and those that are about to end                                |
 """
 
@@ -39,6 +39,10 @@ _OF_QUERY = (
     "value",
     "who",
     "held",
+    "centre_x",
+    "centre_y",
+    "reach",
+    "slack",
 )
 
 
@@ -101,11 +105,6 @@ def save(state: State, server: RegionalServer) -> None:
 
 def save_near(state: State, near: RegionalServer) -> None:
     _store(state, near, NEAR)
-
-
-def forget_near(state: State) -> None:
-    for key in state.keys(NEAR):
-        state.drop(key)
 
 
 def _store(state: State, server: RegionalServer, prefix: str) -> None:

@@ -18,6 +18,9 @@ from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream, Time
 from anabranch.zones.columns import Array
 from anabranch.zones.packets import Kind, Packet
+from anabranch.zones.state import State
+
+ORIGIN, FINAL = "origin", "tick"
 
 
 def tick_length(stream: Stream) -> Time:
@@ -110,3 +113,23 @@ def ticks_of(stream: Stream, progress: Mapping[str, Any]) -> Ticks | None:
     if progress.get("origin") is None:
         return None
     return Ticks(progress["origin"], tick_length(stream))
+
+
+def ticks_known(state: State, stream: Stream, progress: Mapping[str, Any]) -> Ticks | None:
+    """The same for a zone that needs them also in a batch of mail from the batch before."""
+    held = state.get(ORIGIN)
+    if held is not None:
+        return Ticks(held["time"][0].item(), tick_length(stream))
+    if progress.get("origin") is not None:
+        state.put(ORIGIN, {"time": np.array([progress["origin"]])})
+    return ticks_of(stream, progress)
+
+
+def note_final(state: State, tick: int) -> None:
+    state.put(FINAL, {"last": np.array([tick], np.int64)})
+
+
+def final_before(state: State) -> int:
+    """The last tick that is over, as noted; -1 if there is none."""
+    held = state.get(FINAL)
+    return -1 if held is None else int(held["last"][0])

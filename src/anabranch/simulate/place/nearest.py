@@ -3,9 +3,8 @@
 In: a world and k. Out: what it cost, and how often a search region held k objects at once. Never: an object
 outside of a query's search region.
 
-The moving family needs no search region: its regions always name their k nearest, so that an answer is
-complete whatever the batches (docs/moving.md). Here are the paper's, second by second, as messages depend on
-them.
+The moving family adjusts search regions once a batch, and answers only what is proven (docs/moving.md). Here
+are the paper's rules, second by second, as messages depend on them.
 """
 
 from __future__ import annotations
