@@ -12,8 +12,9 @@ group that is not split.
 The meta query is the union of all queries' output times: two heaps, one of the positions and one of the times
 at which windows end.
 
-    points             0 1 2 3 4 5 6 7 8 9 q1 ROWS 4 STEP 3          |     |     |    enter 0..3, answer q1;
-    enter 4 and 5, answer q2; enter 6, answer q1; ... q2 ROWS 6 STEP 6              |
+    points              0 1 2 3 4 5 6 7 8 9
+    q1 ROWS 4 STEP 3          |     |     |     enter 0..3, answer q1; enter 4 and 5, answer q2;
+    q2 ROWS 6 STEP 6              |             enter 6, answer q1; ...
 """
 
 from __future__ import annotations
