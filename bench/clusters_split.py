@@ -61,24 +61,27 @@ class TimedFamily(ClustersFamily):
         return chain
 
 
-def asked(queries: int, window: int) -> list[Activate]:
-    """Arbitrary ranges, counts and windows, in steps of a tenth of the largest window."""
+def asked(queries: int, window: int, scattered: bool) -> list[Activate]:
+    """Arbitrary ranges, counts and windows, in steps of a tenth of the largest window; scattered: each with
+    a step of its own, so that hardly two are due at once.
+    """
     random = np.random.default_rng(7)
     out = []
     for number in range(queries):
         size = int(random.integers(5, 11)) * (window // 10)
+        step = window // 10 + (17 * number if scattered else 0)
         spec = Clusters(
             float(random.uniform(0.001, 0.01)),
             int(random.integers(2, 30)),
             BY,
-            Window("rows", size, window // 10),
+            Window("rows", size, step),
             emit=Emit.CHANGES if number == 0 else Emit.SUMMARY,
         )
         out.append(Activate(number, f"q{number}", spec.to_json()))
     return out
 
 
-def run(zones: int, queries: int, window: int, batch: int, batches: int) -> tuple[list[float], list[Any]]:
+def run(zones: int, queries: list[Activate], batch: int, batches: int) -> tuple[list[float], list[Any]]:
     """CPU seconds of each zone over the last batches, and all rows."""
     runner = LocalRunner(STREAM, TimedFamily(Patience(batches=3, hot=1.1, least=1)), zones)
     (stage,) = runner.chain.stages
@@ -91,7 +94,7 @@ def run(zones: int, queries: int, window: int, batch: int, batches: int) -> tupl
             stage.seconds.clear()
         made = targets(place * batch, batch)
         items = pa.record_batch({name: made[name] for name in STREAM_COLUMNS})
-        runner.batch(items, asked(queries, window) if place == 0 else ())
+        runner.batch(items, queries if place == 0 else ())
     seconds = [stage.seconds[zone] for zone in range(zones)]
     runner.settle()
     rows = [
@@ -113,10 +116,11 @@ def main(arguments: Any = None) -> None:
     parser.add_argument("--batch", type=int, default=10_000)
     parser.add_argument("--batches", type=int, default=6)
     parser.add_argument("--zones", type=int, nargs="+", default=[2, 3])
+    parser.add_argument("--scattered", action="store_true", help="hardly two windows are due at once")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     report = Report("bench/clusters_split")
-    size = (given.queries, given.window, given.batch)
+    size = (asked(given.queries, given.window, given.scattered), given.batch)
     run(1, *size, 1)  # compiles
     (whole,), rows = run(1, *size, given.batches)
     report.figure("CPU s, one zone", whole)
