@@ -88,9 +88,10 @@ def test_drawn_cases(case: Case, cuts: list[int], zones: int, stops: list[int]) 
 
 
 @pytest.mark.parametrize(
-    "stream", [PLANE, GLOBE, replace(PLANE, expire=1.5)], ids=["plane", "globe", "expire"]
+    ("stream", "jumps"),
+    [(PLANE, 0.0), (PLANE, 0.1), (GLOBE, 0.1), (replace(PLANE, expire=1.5), 0.1)],
+    ids=["plane", "jumps", "globe", "expire"],
 )
-@pytest.mark.parametrize("jumps", [0.0, 0.1])
 def test_crowds_are_late_and_right(stream: Stream, jumps: float) -> None:
     case = crowd(3, stream, jumps=jumps)
     watched = Watched(case, 4, 60)

@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+#: One zone is one operator, several are one a stage; those that share their work need several.
+SHARING = ("clusters", "moving", "nearest")
+ZONES = dict.fromkeys(SHARING, st.integers(2, 3)) | {"select": st.just(1), "aggregate": st.just(1)}
+
 
 @pytest.fixture(autouse=True)
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("nearest", "moving"):
+    for name in SHARING:
         monkeypatch.setattr(family(name), "patience", HURRY)
 
 
-@pytest.mark.parametrize("zones", [1, 3])  # one zone is one operator, several are one a stage
 @pytest.mark.parametrize("name", CUSTOMERS)
 @settings(
     max_examples=int(os.environ.get("ANABRANCH_LAWS_ON_SPARK", "1")),
@@ -40,13 +43,14 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @given(data=st.data())
 def test_spark_equals_the_oracle(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, name: str, zones: int, data: st.DataObject
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
     from tests.laws.on_spark import run_on_spark
 
     customer = CUSTOMERS[name]
     case = data.draw(customer.cases.filter(lambda case: case.items.num_rows >= 6))
     cuts = data.draw(st.lists(st.integers(1, case.items.num_rows - 1), min_size=1, max_size=3), label="cuts")
+    zones = data.draw(ZONES.get(name, st.integers(1, 3)), label="zones")
     stops = data.draw(st.lists(st.integers(0, 2), max_size=1), label="stops")
     folder: Path = tmp_path_factory.mktemp(name)
     outcome = run_on_spark(spark, folder, case, cuts, zones, stops)
