@@ -12,6 +12,7 @@ from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
 from anabranch.model.window import AtEnd, Window
 from anabranch.zones.columns import arrow_schema
+from tests.families.splits_runs import crowd_at
 from tests.laws.case import Asked, Case, Row, run_local
 
 
@@ -58,15 +59,7 @@ def crowd(seed: int, items: int = 1200, queries: int = 14) -> Case:
     random = np.random.default_rng(seed)
     middle = np.cumsum(random.normal(0, 0.05, (items, 2)), axis=0) + random.choice([0.0, 2.0], (items, 1))
     place = (middle + random.normal(0, 0.6, (items, 2))).round(1)
-    place[random.random(items) < 0.03, 0] = np.nan
-    data = {"t": np.cumsum(random.exponential(0.1, items)), "a": place[:, 0], "b": place[:, 1]}
-    rows = pa.record_batch({name: pa.array(values, from_pandas=True) for name, values in data.items()})
-    return Case(
-        PLANE,
-        rows.cast(arrow_schema(PLANE)),
-        tuple(_asked(random, number, data["t"][-1]) for number in range(queries)),
-        "clusters",
-    )
+    return crowd_at(place, random, PLANE, "clusters", _asked, queries)
 
 
 def _asked(random: np.random.Generator, number: int, end: float) -> Asked:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings
 
 from anabranch.families.clusters import splits
 from anabranch.families.clusters.family import ClustersFamily
@@ -18,6 +17,7 @@ from anabranch.model.window import Window
 from anabranch.zones.balance import Division, Patience
 from anabranch.zones.state import State
 from tests.families.clusters_runs import PLANE, crowd
+from tests.families.splits_runs import disturbed
 from tests.laws.case import Case, run_local
 from tests.laws.draw_clusters import CUSTOMER
 
@@ -36,12 +36,7 @@ def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-@given(
-    CUSTOMER.cases,
-    st.lists(st.integers(1, 40), max_size=20),
-    st.integers(2, 5),
-    st.lists(st.integers(0, 20), max_size=3),
-)
+@disturbed(CUSTOMER.cases)
 def test_splits_change_nothing(case: Case, cuts: list[int], zones: int, stops: list[int]) -> None:
     split = run_local(case, cuts=cuts, zones=zones, stops=stops, made=RESTLESS)
     assert split.results == CUSTOMER.oracle(case)

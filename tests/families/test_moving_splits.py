@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings
 
 from anabranch.families.moving import home
 from anabranch.families.moving.family import MovingFamily
 from anabranch.local.runner import LocalRunner
 from anabranch.model.control import Rebalance
 from anabranch.model.stream import Stream
-from anabranch.zones.balance import Division, Patience
+from anabranch.zones.balance import Patience
 from anabranch.zones.state import State
 from tests.families.moving_runs import GLOBE, PLANE, crowd
+from tests.families.splits_runs import by_turns, disturbed
 from tests.laws.case import run_local
 from tests.laws.draw_moving import cases
 from tests.oracles.moving import moving_oracle
@@ -26,27 +26,16 @@ RESTLESS = MovingFamily(Patience(batches=1, hot=0.0, least=1))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    cases(),
-    st.lists(st.integers(1, 50), max_size=20),
-    st.integers(2, 5),
-    st.lists(st.integers(0, 20), max_size=3),
-)
+@disturbed(cases(), latest=50)
 def test_splits_change_nothing(case, cuts: list[int], zones: int, stops: list[int]) -> None:
     split = run_local(case, cuts=cuts, zones=zones, stops=stops, made=RESTLESS)
     assert split.results == moving_oracle(case)
 
 
-def _by_turns(told: dict[int, int], zones: int, splits: int, patience: Patience) -> Division | None:
-    """Half of what a zone has to another, whoever has to do how much."""
-    hot, other = splits % zones, (7 * splits + 1) % zones
-    return Division(hot, other, 0.5) if hot != other and splits < 40 else Division(0, 1, 0.3)
-
-
 @pytest.mark.parametrize("stream", [PLANE, GLOBE], ids=["plane", "globe"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_crowd_under_many_splits(stream: Stream, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home, "division", _by_turns)
+    monkeypatch.setattr(home, "division", by_turns)
     case = crowd(seed, stream)
     split = run_local(case, cuts=range(0, 1200, 23), zones=4, stops=[7, 30], made=RESTLESS)
     assert split.results == moving_oracle(case)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings
 
 from anabranch.families.nearest import home
 from anabranch.families.nearest.family import NearestFamily
@@ -18,9 +16,9 @@ from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control import Rebalance
 from anabranch.model.stream import Stream
 from anabranch.model.window import Window
-from anabranch.zones.balance import Division, Patience
-from anabranch.zones.columns import arrow_schema
+from anabranch.zones.balance import Patience
 from anabranch.zones.state import State
+from tests.families.splits_runs import by_turns, crowd_at, disturbed
 from tests.laws.case import Asked, Case, run_local
 from tests.laws.draw_nearest import CUSTOMER
 from tests.oracles.nearest import nearest_oracle
@@ -33,12 +31,7 @@ STREAM = Stream(
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    CUSTOMER.cases,
-    st.lists(st.integers(1, 40), max_size=20),
-    st.integers(2, 5),
-    st.lists(st.integers(0, 20), max_size=3),
-)
+@disturbed(CUSTOMER.cases)
 def test_splits_change_nothing(case: Case, cuts: list[int], zones: int, stops: list[int]) -> None:
     split = run_local(case, cuts=cuts, zones=zones, stops=stops, made=RESTLESS)
     expected = CUSTOMER.oracle(case)
@@ -51,15 +44,7 @@ def _crowd(seed: int, items: int = 1500, queries: int = 40) -> Case:
     random = np.random.default_rng(seed)
     middle = np.cumsum(random.normal(0, 0.05, (items, 2)), axis=0)
     place = middle + random.normal(0, 1, (items, 2)).round(1)
-    place[random.random(items) < 0.03, 0] = np.nan
-    data = {"t": np.cumsum(random.exponential(0.1, items)), "a": place[:, 0], "b": place[:, 1]}
-    rows = pa.record_batch({name: pa.array(values, from_pandas=True) for name, values in data.items()})
-    return Case(
-        STREAM,
-        rows.cast(arrow_schema(STREAM)),
-        tuple(_asked(random, n, data["t"][-1]) for n in range(queries)),
-        "nearest",
-    )
+    return crowd_at(place, random, STREAM, "nearest", _asked, queries)
 
 
 def _asked(random: np.random.Generator, number: int, end: float) -> Asked:
@@ -72,15 +57,9 @@ def _asked(random: np.random.Generator, number: int, end: float) -> Asked:
     return Asked(f"q{number}", spec.to_json(), after, until)
 
 
-def _by_turns(told: dict[int, int], zones: int, splits: int, patience: Patience) -> Division | None:
-    """Half of what a zone has to another, whoever has to do how much."""
-    hot, other = splits % zones, (7 * splits + 1) % zones
-    return Division(hot, other, 0.5) if hot != other and splits < 40 else Division(0, 1, 0.3)
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_a_crowd_under_many_splits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home, "division", _by_turns)
+    monkeypatch.setattr(home, "division", by_turns)
     case = _crowd(seed)
     split = run_local(case, cuts=range(0, 1500, 37), zones=4, stops=[7, 30], made=RESTLESS)
     assert split.results == nearest_oracle(case)

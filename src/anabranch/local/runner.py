@@ -19,10 +19,8 @@ from anabranch.model.stream import Stream
 from anabranch.zones.asked import control_packets
 from anabranch.zones.order import Order
 from anabranch.zones.packets import DELIVER, ORDER, Kind, Packet, decode, encode
-from anabranch.zones.stage import CONTROL, ROUTE, Chain, Sender, Stage, in_order
+from anabranch.zones.stage import CONTROL, ROUTE, Chain, Mail, Stage, in_order
 from anabranch.zones.state import State
-
-Mail = list[tuple[Sender, Packet]]
 
 
 class LocalRunner:

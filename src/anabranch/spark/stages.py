@@ -18,13 +18,11 @@ from typing import Any
 import pandas as pd
 
 from anabranch.spark.rows import columns_of, frame, packets_of
-from anabranch.zones.packets import Packet
-from anabranch.zones.stage import Sender, Stage, in_order
+from anabranch.zones.stage import Mail, Stage, in_order
 from anabranch.zones.state import State
 
 #: The states of a zone, by the stage's place.
 States = dict[int, State]
-Mail = list[tuple[Sender, Packet]]
 
 #: What this worker process holds, the least recently used first: (query, first place, zone) -> (states, when
 #: they were used).
@@ -95,7 +93,7 @@ class StageRunner:
                 state.forget(key)
         for name, token in tokens.items():
             of, _, key = name.partition(":")
-            state = states[int(of) if key else min(states)]  # without a place: an older release, load says so
+            state = states[int(of) if of.isdigit() else min(states)]  # an older release: load says so
             if state.tokens.get(key) != bytes.fromhex(token):
                 state.load(key, bytes.fromhex(token), bytes(self.chunks.getValue((name,))[0]))
         return states

@@ -16,6 +16,7 @@ from anabranch.zones.state import State
 
 #: Who sent a packet: (stage, zone, count). Sorting by it gives the order in which a step sees its packets.
 Sender = tuple[int, int, int]
+Mail = list[tuple[Sender, Packet]]
 
 #: The senders that are not stages; control comes before items.
 CONTROL: int = -2
