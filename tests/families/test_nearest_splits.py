@@ -39,7 +39,7 @@ def test_splits_change_nothing(case: Case, cuts: list[int], zones: int, stops: l
         assert CUSTOMER.canonical(split.results[name]) == CUSTOMER.canonical(rows)
 
 
-def _crowd(seed: int, items: int = 1500, queries: int = 40) -> Case:
+def crowd(seed: int, items: int = 1500, queries: int = 40) -> Case:
     """Items that cluster and drift, now and then without a coordinate; windows by time and by rows."""
     random = np.random.default_rng(seed)
     middle = np.cumsum(random.normal(0, 0.05, (items, 2)), axis=0)
@@ -60,7 +60,7 @@ def _asked(random: np.random.Generator, number: int, end: float) -> Asked:
 @pytest.mark.parametrize("seed", range(2))
 def test_a_crowd_under_many_splits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home, "division", by_turns)
-    case = _crowd(seed)
+    case = crowd(seed)
     split = run_local(case, cuts=range(0, 1500, 37), zones=4, stops=[7, 30], made=RESTLESS)
     assert split.results == nearest_oracle(case)
 
@@ -71,7 +71,7 @@ def _queries(state: State) -> int:
 
 def test_divided_work_evens_out() -> None:
     """All queries are near each other, so one zone has them all; in the end each has some."""
-    case = _crowd(4, queries=60)
+    case = crowd(4, queries=60)
     wide = replace(case.stream, bounds=((-10, 1000), (-10, 1000)))
     runner = LocalRunner(wide, NearestFamily(Patience(batches=3, hot=1.5, least=20)), 4)
     for first in range(0, case.items.num_rows, 50):
@@ -83,7 +83,7 @@ def test_divided_work_evens_out() -> None:
 
 def test_somebody_asks_for_it() -> None:
     """The default patience would not divide so little work."""
-    case = _crowd(9, queries=60)
+    case = crowd(9, queries=60)
     wide = replace(case.stream, bounds=((-10, 1000), (-10, 1000)))
     runner = LocalRunner(wide, NearestFamily(), 4)
     runner.batch(case.items.slice(0, 300), case.controls())

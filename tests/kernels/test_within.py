@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.kernels.boxes import BUNCH, BUNCHES, LEAF, boxes_of, sort_by_item, within
+from anabranch.kernels.boxes import BLOCK, BUNCH, BUNCHES, LEAF, boxes_of, sort_by_item, within
 from anabranch.kernels.distances import SOME, near_squares
+from anabranch.kernels.meeting import meet
 from anabranch.kernels.places import places_of
 
 Array = np.ndarray[Any, Any]
@@ -49,7 +50,7 @@ def test_the_boxes_give_what_is_within_a_radius(
     stop = data.draw(st.integers(first, n))
     point = np.full((1, d), 0.5)
     near, dist = np.empty(n + LEAF, np.int64), np.empty(n + LEAF)
-    boxes = boxes_of(place, fresh)
+    boxes = boxes_of(place, fresh, BLOCK)
     found = within(boxes, point, 0, radius, first, stop, near, dist, np.empty(BUNCHES), np.empty(BUNCH))
     sort_by_item(near, dist, found)
     far = true_distances(place, point[0])
@@ -70,7 +71,7 @@ def test_near_squares_are_those_up_to_the_limit(
     limit = data.draw(st.sampled_from([0.0, 0.01, 0.25, math.inf]))
     point = np.full((1, d), 0.5)
     near, square = np.empty(n, np.int64), np.empty(n)
-    found = near_squares(place, point, 0, first, stop, limit, near, square, np.empty(SOME))
+    found = near_squares(place, point, 0, first, stop, limit, near, square, np.empty(SOME), 0)
     far = true_distances(place, point[0])[first:stop]
     kept = np.flatnonzero(np.array([value * value <= limit * (1 + 1e-12) for value in far], np.bool_))
     assert set(near[:found].tolist()) <= set((kept + first).tolist())
@@ -78,6 +79,33 @@ def test_near_squares_are_those_up_to_the_limit(
     assert (np.diff(near[:found]) > 0).all()
     missed = np.setdiff1d(kept + first, near[:found]) - first
     assert (far[missed] * far[missed] >= limit * (1 - 1e-12)).all()
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 5])
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(0, 60),
+    queries=st.integers(1, 700),
+    most=st.sampled_from([256, 10_000]),
+    data=st.data(),
+)
+def test_items_meet_the_balls_they_lie_in(
+    d: int, seed: int, n: int, queries: int, most: int, data: st.DataObject
+) -> None:
+    rng = np.random.default_rng(seed)
+    place, points = items_of(seed, d, n, even=True), rng.integers(0, 8, (queries, d)) / 8
+    radius = rng.choice([0.0, 0.125, 0.3, 1.0, math.inf], queries)
+    fresh = data.draw(st.integers(0, n))
+    boxes = boxes_of(place, data.draw(st.integers(0, fresh)), 64)
+    met = meet(boxes_of(np.ascontiguousarray(points.T), 0, most), radius, place, boxes, fresh)
+    for query in range(queries):
+        far = true_distances(place, points[query])
+        inside = np.flatnonzero((far <= radius[query]) & (radius[query] < math.inf))
+        inside = inside[inside >= fresh]
+        mine = slice(met.first[query], met.first[query + 1])
+        found = dict(zip(met.item[mine].tolist(), met.dist[mine].tolist(), strict=True))
+        assert len(met.item[mine]) == len(inside)
+        assert found == dict(zip(inside.tolist(), far[inside].tolist(), strict=True))
 
 
 @given(

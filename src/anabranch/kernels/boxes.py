@@ -24,12 +24,11 @@ from anabranch.kernels.jit import kernel, leaf
 
 Array = np.ndarray[Any, Any]
 
-#: Items a block at most.
+#: Items of a batch a block at most.
 BLOCK = 8192
 LEAF = 16
-LEAVES = BLOCK // LEAF
 BUNCH = 16
-BUNCHES = LEAVES // BUNCH
+BUNCHES = BLOCK // LEAF // BUNCH
 
 
 class Boxes(NamedTuple):
@@ -39,31 +38,35 @@ class Boxes(NamedTuple):
 
     start: Array  # int64[blocks + 1]: the first item of each block
     leaves: Array  # int64[blocks]
-    low: Array  # float64[blocks, d, LEAVES]: the boxes
-    high: Array  # float64[blocks, d, LEAVES]
-    bunch_low: Array  # float64[blocks, d, BUNCHES]: the boxes of bunches
-    bunch_high: Array  # float64[blocks, d, BUNCHES]
-    item: Array  # int64[blocks, LEAVES, LEAF], -1 where unused
-    place: Array  # float64[blocks, LEAVES, d, LEAF]
+    low: Array  # float64[blocks, d, leaves]: the boxes; there is room for whole bunches
+    high: Array  # float64[blocks, d, leaves]
+    bunch_low: Array  # float64[blocks, d, bunches]: the boxes of bunches
+    bunch_high: Array  # float64[blocks, d, bunches]
+    item: Array  # int64[blocks, leaves, LEAF], -1 where unused
+    place: Array  # float64[blocks, leaves, d, LEAF]
 
 
 @kernel
-def boxes_of(place: Array, first: int) -> Boxes:
-    """The items from `first` on. place: float64[d, n]."""
+def boxes_of(place: Array, first: int, most: int) -> Boxes:
+    """The items from `first` on, at most so many a block. place: float64[d, n]."""
     d, n = place.shape
-    start = _block_starts(first, n)
-    blocks = len(start) - 1
+    start = _block_starts(first, n, most)
+    blocks, longest = len(start) - 1, 0
+    for block in range(blocks):
+        longest = max(longest, start[block + 1] - start[block])
+    bunches = (longest + BUNCH * LEAF - 1) // (BUNCH * LEAF)
+    leaves = BUNCH * bunches
     boxes = Boxes(
         start,
         np.zeros(blocks, np.int64),
-        np.full((blocks, d, LEAVES), math.inf),
-        np.full((blocks, d, LEAVES), math.inf),
-        np.empty((blocks, d, BUNCHES), np.float64),
-        np.empty((blocks, d, BUNCHES), np.float64),
-        np.full((blocks, LEAVES, LEAF), -1),
-        np.full((blocks, LEAVES, d, LEAF), math.inf),
+        np.full((blocks, d, leaves), math.inf),
+        np.full((blocks, d, leaves), math.inf),
+        np.empty((blocks, d, bunches), np.float64),
+        np.empty((blocks, d, bunches), np.float64),
+        np.full((blocks, leaves, LEAF), -1),
+        np.full((blocks, leaves, d, LEAF), math.inf),
     )
-    order = np.empty(BLOCK, np.int64)
+    order = np.empty(longest, np.int64)
     for block in range(blocks):
         size = 0
         for i in range(start[block], start[block + 1]):
@@ -90,9 +93,9 @@ def _bunch(boxes: Boxes, block: int) -> None:
 
 
 @kernel
-def _block_starts(first: int, stop: int) -> Array:
-    """Blocks of equal length, none longer than BLOCK, and the end."""
-    blocks = (stop - first + BLOCK - 1) // BLOCK
+def _block_starts(first: int, stop: int, most: int) -> Array:
+    """Blocks of equal length, none longer than `most`, and the end."""
+    blocks = (stop - first + most - 1) // most
     starts = np.full(blocks + 1, stop)
     for block in range(blocks):
         starts[block] = first + block * (stop - first) // blocks
@@ -222,12 +225,12 @@ def within(
             continue
         inside = first <= boxes.start[block] and boxes.start[block + 1] <= stop
         bunches = (boxes.leaves[block] + BUNCH - 1) // BUNCH
-        _gaps(boxes.bunch_low, boxes.bunch_high, block, 0, bunches, point, q, gaps)
+        box_gaps(boxes.bunch_low, boxes.bunch_high, block, 0, bunches, point, q, gaps)
         for bunch in range(bunches):
             if gaps[bunch] > reach:
                 continue
             first_leaf = bunch * BUNCH
-            _gaps(boxes.low, boxes.high, block, first_leaf, BUNCH, point, q, leaf_gaps)
+            box_gaps(boxes.low, boxes.high, block, first_leaf, BUNCH, point, q, leaf_gaps)
             for box in range(BUNCH):
                 if leaf_gaps[box] <= reach:
                     before = found
@@ -240,7 +243,7 @@ def within(
 
 
 @leaf
-def _gaps(
+def box_gaps(
     low: Array, high: Array, block: int, first: int, count: int, point: Array, q: int, gaps: Array
 ) -> None:
     """The squared distance of point q from `count` boxes of a block, from `first` on. Two dimensions at a
@@ -275,6 +278,27 @@ def _gap(low: float, high: float, p: float) -> float:
 
 
 @leaf
+def leaf_squares(boxes: Boxes, block: int, box: int, point: Array, q: int, out: Array, first: int) -> None:
+    """The squared distance of point q from all places of a leaf: out[first + spot]."""
+    base, size = np.uint64(first), np.uint64(LEAF)
+    d, p = point.shape[1], point[q, 0]
+    if d % 2 == 1:
+        for spot in range(size):
+            gap = boxes.place[block, box, 0, spot] - p
+            out[base + spot] = gap * gap
+    else:
+        r = point[q, 1]
+        for spot in range(size):
+            gap, other = boxes.place[block, box, 0, spot] - p, boxes.place[block, box, 1, spot] - r
+            out[base + spot] = gap * gap + other * other
+    for j in range(2 - d % 2, d, 2):
+        p, r = point[q, j], point[q, j + 1]
+        for spot in range(size):
+            gap, other = boxes.place[block, box, j, spot] - p, boxes.place[block, box, j + 1, spot] - r
+            out[base + spot] = (out[base + spot] + gap * gap) + other * other
+
+
+@leaf
 def _in_leaf(
     boxes: Boxes,
     block: int,
@@ -290,22 +314,8 @@ def _in_leaf(
     """Adds the items of a leaf that are within the radius. The square of each is written down first, for
     all of them at once.
     """
+    leaf_squares(boxes, block, box, point, q, dist, found)
     base, size = np.uint64(found), np.uint64(LEAF)
-    d, p = point.shape[1], point[q, 0]
-    if d % 2 == 1:
-        for spot in range(size):
-            gap = boxes.place[block, box, 0, spot] - p
-            dist[base + spot] = gap * gap
-    else:
-        r = point[q, 1]
-        for spot in range(size):
-            gap, other = boxes.place[block, box, 0, spot] - p, boxes.place[block, box, 1, spot] - r
-            dist[base + spot] = gap * gap + other * other
-    for j in range(2 - d % 2, d, 2):
-        p, r = point[q, j], point[q, j + 1]
-        for spot in range(size):
-            gap, other = boxes.place[block, box, j, spot] - p, boxes.place[block, box, j + 1, spot] - r
-            dist[base + spot] = (dist[base + spot] + gap * gap) + other * other
     for spot in range(size):
         total = dist[base + spot]
         if total <= limit:

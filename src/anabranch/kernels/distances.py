@@ -58,14 +58,14 @@ def near_squares(
     near: Array,
     square: Array,
     some: Array,
+    found: int,
 ) -> int:
     """The items first <= i < stop whose squared distance from point q is at most `limit`: near and square, in
-    stream order; how many.
+    stream order, behind those `found` before; how many there are then.
 
     They should be few. some: float64[SOME], scratch that stays in the nearest cache: a look at GROUP squares
     at once, without a branch, tells whether there is one to take.
     """
-    found = 0
     for begin in range(first, stop, len(some)):
         size = min(len(some), stop - begin)
         squares(place, point, q, begin, begin + size, some)

@@ -11,6 +11,7 @@ from typing import Any
 from anabranch.kernels.boxes import BLOCK, Boxes, sort_by_item, within
 from anabranch.kernels.distances import square_limit, squares
 from anabranch.kernels.jit import leaf
+from anabranch.kernels.meeting import Met
 from anabranch.kernels.nearest_arrays import PA, RA, RAPF, Array, Items, Queries, Scratch, Stock
 from anabranch.kernels.probable import keep_probable
 from anabranch.kernels.pruning import outlives, prune, sweep
@@ -94,6 +95,25 @@ def _match(
                 work.near[found] = i
                 work.dist[found] = far
                 found += 1
+    return _passing(queries, q, items, found, work)
+
+
+@leaf
+def _take_met(queries: Queries, q: int, items: Items, met: Met, a: int, end: int, work: Scratch) -> int:
+    """The same for all items a <= i < end, where it is known already what lies in the query's ball."""
+    found = 0
+    for place in range(met.first[q], met.first[q + 1]):
+        if a <= met.item[place] < end:
+            work.near[found] = met.item[place]
+            work.dist[found] = met.dist[place]
+            found += 1
+    sort_by_item(work.near, work.dist, found)
+    return _passing(queries, q, items, found, work)
+
+
+@leaf
+def _passing(queries: Queries, q: int, items: Items, found: int, work: Scratch) -> int:
+    """Keeps those of work.near[:found] that pass the query's condition; how many."""
     if queries.mask[q] < 0:
         return found
     passed = 0
@@ -185,6 +205,7 @@ def follow(
     q: int,
     items: Items,
     boxes: Boxes,
+    met: Met,
     stock: Stock,
     band: Band,
     count: int,
@@ -207,6 +228,9 @@ def follow(
     filters = queries.method[q] != RA and not queries.counted[q]
     found = last = 0
     reach, ahead = -1.0, a  # work.near[:found]: what is within this reach, before the item `ahead`
+    if len(met.first) > 0 and radius < math.inf:
+        reach, ahead = radius, end
+        found = _take_met(queries, q, items, met, a, end, work)
     while True:
         b = _stretch(queries, q, items, boxes, radius, a, end) if a < end else end
         bound = queries.bound[q] if b == end else items.clock[b - 1] + items.rows
@@ -216,7 +240,7 @@ def follow(
             and queries.method[q] != PA
             and not outlives(band, count, queries.need[q], bound)
         ):
-            count = all_in(queries, q, items, a, band, count, radius, work)
+            count = all_in(queries, q, items, boxes, a, band, count, radius, work)
             radius = math.inf
         first = last
         if a < b and (radius > reach or b > ahead):
@@ -237,7 +261,7 @@ def follow(
         elif b > 0 and filters:
             since = items.clock[b - 1] - queries.recent[q]
             recent = _index_after(items.clock, since, max(0, b - MOST_RECENT), b)
-            count, radius = settle(queries, q, items, recent, b, band, count, radius, work)
+            count, radius = settle(queries, q, items, boxes, recent, b, band, count, radius, work)
             if b == end:
                 oldest[0] = min(oldest[0], items.number[recent] if recent < b else items.number[b - 1] + 1)
         if count > stock.limit[q]:

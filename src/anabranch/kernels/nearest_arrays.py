@@ -64,8 +64,8 @@ class Items(NamedTuple):
 class Scratch(NamedTuple):
     near: Array  # int64, with dist: the items of a stretch within the radius
     dist: Array  # float64
-    square: Array  # float64
-    numbers: Array  # int64: a heap, or the numbers of a query's entries
+    square: Array  # float64: squares, or the distances of what is looked for among all items
+    numbers: Array  # int64: a heap, or the numbers of a query's entries, or what is looked for
     moments: Array  # a heap of moments
     radii: Array  # float64: a heap
     gaps: Array  # float64[BUNCHES]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels.boxes import boxes_of
+from anabranch.kernels.boxes import BLOCK, boxes_of
 from anabranch.kernels.grid import cover
+from anabranch.kernels.meeting import meet, nobody_met
 from anabranch.kernels.nearest_arrays import RAPF, Items, Queries, Stock
 from anabranch.kernels.places import places_of
 from anabranch.kernels.rapf import run
@@ -13,7 +14,7 @@ from anabranch.kernels.rapf import run
 
 def warm_nearest() -> None:
     place = np.zeros((1, 2))
-    boxes = boxes_of(place, 0)
+    boxes = boxes_of(place, 0, BLOCK)
     for moment, never in ((np.int64, 2**62), (np.float64, np.inf)):
         one, now = np.ones(1, np.int64), np.zeros(1, moment)
         queries = Queries(
@@ -48,7 +49,8 @@ def warm_nearest() -> None:
         )
         clock = np.zeros(2, moment)
         items = Items(place, np.arange(2), clock, np.empty((0, 2), np.bool_), 0, empty, clock[0].item(), 0)
-        run(queries, stock, items, boxes, moment(never).item(), True)
+        run(queries, stock, items, boxes, nobody_met(), moment(never).item(), True)
+    meet(boxes, np.ones(2), place, boxes, 0)
     edges = np.zeros(1)
     cover(np.zeros(4, np.uint8), np.zeros((1, 1)), np.ones(1), edges, edges + 1, 1)
     places_of(np.arange(2), np.arange(2))

@@ -15,6 +15,9 @@ from anabranch.kernels.skyband import Band, copy, put
 
 Array = np.ndarray[Any, Any]
 
+#: After all numbers.
+NOBODY = 1 << 62
+
 
 @leaf
 def rank(band: Band, top: int, count: int) -> None:
@@ -72,6 +75,16 @@ def prune(band: Band, count: int, k: int, alive: Any, heap: Array) -> int:
         copy(band, kept, place)
         kept += 1
     return kept
+
+
+@leaf
+def oldest_alive(band: Band, count: int, alive: Any) -> int:
+    """The least number among entries that are due at `alive` or later, or NOBODY."""
+    oldest, size = NOBODY, np.uint64(count)
+    for place in range(size):
+        number = band.number[place] if band.due[place] >= alive else NOBODY
+        oldest = number if number < oldest else oldest
+    return oldest
 
 
 @leaf

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from anabranch.kernels.boxes import Boxes, within
 from anabranch.kernels.distances import near_squares, square, square_limit
 from anabranch.kernels.heaps import push, raise_least
 from anabranch.kernels.jit import leaf, twig
@@ -81,11 +82,9 @@ def _recall(
     count: int,
     work: Scratch,
 ) -> int:
-    """Inserts what waits between two radii among the items work.numbers[:found], whose squares are given.
-    The count.
-    """
+    """Inserts what waits between two radii among the items work.numbers[:found]. The count."""
     for place in range(found):
-        i, far = work.numbers[place], math.sqrt(work.square[place])
+        i, far = work.numbers[place], work.square[place]
         if far > beyond and far <= radius and passes(queries, q, items, i):
             due = items.clock[i] + queries.size[q]
             if due >= alive:
@@ -99,6 +98,7 @@ def all_in(
     queries: Queries,
     q: int,
     items: Items,
+    boxes: Boxes,
     a: int,
     band: Band,
     count: int,
@@ -113,24 +113,39 @@ def all_in(
         return count
     now = items.clock[a - 1] if a > items.fresh else items.now
     low = max(low, index(items.clock, now - queries.size[q]))
-    found = _near(queries, q, items, low, a, math.inf, work)
+    found = _near(queries, q, items, boxes, low, a, math.inf, work)
     return _recall(queries, q, items, found, radius, math.inf, now + items.rows, band, count, work)
 
 
 @leaf
-def _near(queries: Queries, q: int, items: Items, low: int, high: int, limit: float, work: Scratch) -> int:
-    """The items low <= i < high whose squared distance is at most `limit`: work.numbers and work.square; how
-    many.
+def _near(
+    queries: Queries, q: int, items: Items, boxes: Boxes, low: int, high: int, reach: float, work: Scratch
+) -> int:
+    """The items low <= i < high that are within `reach`: work.numbers, and their distances in work.square;
+    how many. Those in boxes are found by them, unless it is all of them that are looked for.
     """
-    return near_squares(items.place, queries.point, q, low, high, limit, work.numbers, work.square, work.some)
+    found, first = 0, high
+    if reach < math.inf and len(boxes.start) > 1:
+        first = min(high, max(low, boxes.start[0]))
+        found = within(
+            boxes, queries.point, q, reach, first, high, work.numbers, work.square, work.gaps, work.leaf_gaps
+        )
+    limit, place = square_limit(reach), found
+    last = near_squares(
+        items.place, queries.point, q, low, first, limit, work.numbers, work.square, work.some, found
+    )
+    for other in range(place, last):
+        far = math.sqrt(work.square[other])
+        if far <= reach:
+            work.numbers[found], work.square[found] = work.numbers[other], far
+            found += 1
+    return found
 
 
 @leaf
 def _nearest(queries: Queries, q: int, items: Items, recent: int, found: int, work: Scratch) -> int:
-    """Puts the recent ones of the items work.numbers[:found] into the heap work.radii: how many, `target` at
-    most, the nearest ones.
-
-    The farthest is on top; squares are negated, for the heap has the least there.
+    """Puts the distances of recent ones of the items work.numbers[:found] into the heap work.radii: how many,
+    `target` at most, the nearest ones. They are negated: the farthest is on top.
     """
     held = 0
     most, heap = queries.target[q], work.radii
@@ -151,6 +166,7 @@ def _wider(
     queries: Queries,
     q: int,
     items: Items,
+    boxes: Boxes,
     low: int,
     recent: int,
     high: int,
@@ -165,13 +181,13 @@ def _wider(
     if they do not, everywhere.
     """
     target = queries.target[q]
-    limit = square_limit(radius * (2.0 * target / max(1, have)) ** (1.0 / queries.point.shape[1]))
-    found = _near(queries, q, items, low, high, limit, work)
+    reach = radius * (2.0 * target / max(1, have)) ** (1.0 / queries.point.shape[1])
+    found = _near(queries, q, items, boxes, low, high, reach, work)
     held = _nearest(queries, q, items, recent, found, work)
-    if held < target or square_limit(math.sqrt(-work.radii[0])) > limit:
-        found = _near(queries, q, items, low, high, math.inf, work)
+    if held < target:
+        found = _near(queries, q, items, boxes, low, high, math.inf, work)
         held = _nearest(queries, q, items, recent, found, work)
-    return found, math.sqrt(-work.radii[0]) if held >= queries.need[q] else math.inf
+    return found, -work.radii[0] if held >= queries.need[q] else math.inf
 
 
 @leaf
@@ -179,6 +195,7 @@ def settle(
     queries: Queries,
     q: int,
     items: Items,
+    boxes: Boxes,
     recent: int,
     b: int,
     band: Band,
@@ -205,7 +222,7 @@ def settle(
             count -= 1
     elif radius < math.inf and have < queries.need[q]:
         low = max(index(items.clock, now - queries.size[q]), index(items.number, queries.start[q]))
-        found, wider = _wider(queries, q, items, low, recent, b, have, radius, work)
+        found, wider = _wider(queries, q, items, boxes, low, recent, b, have, radius, work)
         count = _recall(queries, q, items, found, radius, wider, now + items.rows, band, count, work)
         return count, wider
     return count, radius

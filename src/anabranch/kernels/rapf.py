@@ -31,17 +31,18 @@ PA has no buffer: what is beyond the radius is gone, and so is a candidate whose
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anabranch.kernels.boxes import BUNCH, BUNCHES, LEAF, Boxes
 from anabranch.kernels.distances import SOME
 from anabranch.kernels.follow import follow
-from anabranch.kernels.jit import kernel
+from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.meeting import Met
 from anabranch.kernels.nearest_arrays import PA, Array, Items, Queries, Scratch, Stock
-from anabranch.kernels.pruning import holds_until
-from anabranch.kernels.skyband import Log, move, new_band, new_log, wider_band, wider_log
+from anabranch.kernels.pruning import NOBODY, holds_until, oldest_alive
+from anabranch.kernels.skyband import Band, Log, move, new_band, new_log, wider_band, wider_log
 
 
 @kernel
@@ -51,7 +52,7 @@ def _scratch(items: Items, most: int, held: int) -> Scratch:
         np.empty(n + LEAF, np.int64),
         np.empty(n + LEAF, np.float64),
         np.empty(n + LEAF, np.float64),
-        np.empty(max(most, n + held), np.int64),
+        np.empty(max(most, n + held) + LEAF, np.int64),
         np.empty(most, items.clock.dtype),
         np.empty(most, np.float64),
         np.empty(BUNCHES, np.float64),
@@ -60,45 +61,35 @@ def _scratch(items: Items, most: int, held: int) -> Scratch:
     )
 
 
-@kernel
-def run(
-    queries: Queries, stock: Stock, items: Items, boxes: Boxes, never: Any, ask: bool
-) -> tuple[Stock, Log, int, Array, Array, Array]:
-    """One batch for a group of queries.
+class _After(NamedTuple):
+    """What a batch leaves behind, query by query."""
 
-    Returns the stock after it (what a query remembers is changed in place), the log and how much of it is
-    used, the numbers of the oldest item that must stay in the buffer and of the oldest that is a candidate
-    and in the window, for each query until when its guards hold (if asked), and whether it changed.
+    first: Array  # int64[q + 1]: where its candidates begin in the new band
+    until: Array  # moment[q]: until when its guards hold
+    changed: Array  # bool[q]
+    oldest: Array  # int64[2]: the numbers of the oldest item for the buffer and of the oldest candidate
+
+
+@leaf
+def _as_many_as_fit(
+    q: int, queries: Queries, stock: Stock, items: Items, boxes: Boxes, met: Met, never: Any, ask: bool,
+    work: Scratch, band: Band, out: Band, log: Log, used: int, after: _After,
+) -> tuple[int, int]:  # fmt: skip
+    """Brings queries from this one on up to date, as far as there is room for candidates and log; the next
+    query and how much of the log is used. A leaf, so that references are counted once and not for each query.
     """
-    total, n = len(queries.k), len(items.number)
-    held = 0
-    for q in range(total):
-        held = max(held, stock.first[q + 1] - stock.first[q])
-    most = max(1, queries.target.max(), queries.need.max(), queries.k.max()) if total else 1
-    work = _scratch(items, most, held)
-    first = np.zeros(total + 1, np.int64)
-    until = np.full(total, never)
-    changed = np.zeros(total, np.bool_)
-    out = new_band(len(stock.dist) + 16 * total + 64, items.clock)
-    band = new_band(n + 256, items.clock)
-    log = new_log(4 * n + 1024, items.clock)
-    oldest = np.full(2, 2**62)
-    eldest = oldest[1]
-    used = 0
-    filled = 0
-    for q in range(total):
+    n, filled = len(items.number), after.first[q]
+    while q < len(queries.k):
         begin = stock.first[q]
         held = stock.first[q + 1] - begin
-        if held + n > len(band.dist):
-            band = new_band(2 * (held + n), items.clock)
-        if used + 4 * n + 2 * held + 16 > len(log.op):
-            log = wider_log(log, used, 2 * (used + 4 * n + 2 * held + 16))
+        if not (_fits(n, held, used, log) and filled + held + n <= len(out.dist)):
+            break
         move(stock, begin, band, 0, held)
         radius, limit, seen, rows = stock.radius[q], stock.limit[q], stock.seen[q], used
         pace, known = stock.pace[q], stock.known[q]
-        count, used = follow(queries, q, items, boxes, stock, band, held, log, used, never, work, oldest)
-        if filled + count > len(out.dist):
-            out = wider_band(out, filled, 2 * (filled + count))
+        count, used = follow(
+            queries, q, items, boxes, met, stock, band, held, log, used, never, work, after.oldest
+        )
         move(band, 0, out, filled, count)
         same = (
             count == held
@@ -110,20 +101,65 @@ def run(
             and known == stock.known[q]
         )
         alive = stock.seen[q] if queries.counted[q] else queries.bound[q]
-        for place in range(count):
-            eldest = min(eldest, band.number[place] if band.due[place] >= alive else eldest)
+        after.oldest[1] = min(after.oldest[1], oldest_alive(band, count, alive))
         place = 0
         while same and place < count:
             same = band.number[place] == stock.number[begin + place]
             place += 1
-        changed[q] = not same
+        after.changed[q] = not same
         if ask and queries.method[q] != PA and stock.radius[q] < math.inf:
-            until[q] = holds_until(band, count, queries.need[q], work.moments)
+            after.until[q] = holds_until(band, count, queries.need[q], work.moments)
         filled += count
-        first[q + 1] = filled
-    oldest[1] = eldest
-    after = Stock(
-        first,
+        q += 1
+        after.first[q] = filled
+    return q, used
+
+
+@leaf
+def _fits(n: int, held: int, used: int, log: Log) -> bool:
+    """Whether the log has room for a query with so many candidates: four rows an item, two a candidate."""
+    return used + 4 * n + 2 * held + 16 <= len(log.op)
+
+
+@kernel
+def run(
+    queries: Queries, stock: Stock, items: Items, boxes: Boxes, met: Met, never: Any, ask: bool
+) -> tuple[Stock, Log, int, Array, Array, Array]:
+    """One batch for a group of queries. met: what lies within their radii, if that is known already.
+
+    Returns the stock after it (what a query remembers is changed in place), the log and how much of it is
+    used, the numbers of the oldest item that must stay in the buffer and of the oldest that is a candidate
+    and in the window, for each query until when its guards hold (if asked), and whether it changed.
+    """
+    total, n = len(queries.k), len(items.number)
+    most = max(1, queries.target.max(), queries.need.max(), queries.k.max()) if total else 1
+    held = 0
+    for q in range(total):
+        held = max(held, stock.first[q + 1] - stock.first[q])
+    work = _scratch(items, most, held)
+    band = new_band(n + held, items.clock)
+    out = new_band(len(stock.dist) + 8 * total + held + n, items.clock)
+    log = new_log(4 * n + 2 * held + 8 * total + 16, items.clock)
+    after = _After(
+        np.zeros(total + 1, np.int64),
+        np.full(total, never),
+        np.zeros(total, np.bool_),
+        np.full(2, NOBODY),
+    )
+    used = q = 0
+    while True:
+        q, used = _as_many_as_fit(
+            q, queries, stock, items, boxes, met, never, ask, work, band, out, log, used, after
+        )
+        filled = after.first[q]
+        if q == total:
+            break
+        if not _fits(n, held, used, log):
+            log = wider_log(log, used, 2 * len(log.op))
+        else:
+            out = wider_band(out, filled, 2 * len(out.dist))
+    kept = Stock(
+        after.first,
         out.dist[:filled],
         out.number[:filled],
         out.due[:filled],
@@ -133,4 +169,4 @@ def run(
         stock.pace,
         stock.known,
     )
-    return after, log, used, oldest, until, changed
+    return kept, log, used, after.oldest, after.until, after.changed

@@ -63,6 +63,7 @@ def floats_of(rows: pa.RecordBatch, name: str) -> Array:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def subscription_column(names: list[str], codes: Array) -> pa.DictionaryArray:
+def subscription_column(names: list[str] | pa.StringArray, codes: Array) -> pa.DictionaryArray:
     """A column of subscription names: `names[codes[i]]` for row i."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(names, pa.string()))
+    known = pa.array(names, pa.string()) if isinstance(names, list) else names
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), known)

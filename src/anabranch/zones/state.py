@@ -26,7 +26,7 @@ from anabranch.model.errors import FormatError
 from anabranch.zones.packets import ipc_bytes
 
 MAGIC = b"ANBS"
-VERSION = 4
+VERSION = 5
 _HEADER = struct.Struct("<4sHH")
 _ARRAYS, _ROWS = 1, 2
 

@@ -41,7 +41,7 @@ _OPS = pa.array(["-", "+"], pa.string())
 class Answers:
     """The log of one part; `at` are its moments as times, `names` its subscriptions."""
 
-    names: list[str]
+    names: pa.StringArray
     log: Log
     at: Array
     exact: bool = False  # `at` are fractions where the stream's time has none
@@ -53,11 +53,11 @@ def at_type(stream: Stream) -> ColumnType:
 
 def packet(stream: Stream, answers: Sequence[Answers], shelf: Shelf) -> Packet:
     """The rows of all parts; there must be at least one."""
-    names: list[str] = []
-    codes = []
+    codes, before = [], 0
     for part in answers:
-        codes.append(part.log.query + len(names))
-        names += part.names
+        codes.append(part.log.query + before)
+        before += len(part.names)
+    names = pa.concat_arrays([part.names for part in answers])
     numbers = _joined([part.log.number for part in answers])
     items = shelf.take(numbers)
     columns = {

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch.families.nearest.blocks import boxes
 from anabranch.families.nearest.candidates import Ending
 from anabranch.families.nearest.clocks import Arrivals, Ordinals
 from anabranch.families.nearest.groups import Group, Part
 from anabranch.families.nearest.mail import Mail, Progress
 from anabranch.families.nearest.shelf import Shelf
 from anabranch.families.nearest.space import By
-from anabranch.kernels.boxes import Boxes, boxes_of
+from anabranch.kernels.boxes import Boxes
 from anabranch.kernels.nearest_arrays import Items
 from anabranch.model.stream import NUMBER, Stream, Time
 from anabranch.predicates.evaluate import evaluate
@@ -77,6 +79,9 @@ class Batch:
         self._places: dict[By, Array] = {}
         self._clocks: dict[tuple[By, str], Array] = {}
         self._boxes: dict[By, Boxes] = {}
+        self._asking = Counter[By]()  # queries
+        for group in groups:
+            self._asking[group.by] += sum(len(part.numbers) for part in group.parts)
         self._items: dict[tuple[By, str], Items] = {}
         counted = dict.fromkeys(group.by for group in groups if group.by_rows)
         arrivals = self._arrivals(mail, list(counted)) if counted else None
@@ -140,7 +145,8 @@ class Batch:
 
     def boxes(self, by: By) -> Boxes:
         if by not in self._boxes:
-            self._boxes[by] = boxes_of(self.place(by), self.fresh)
+            many = self._asking[by] > len(self.numbers) - self.fresh
+            self._boxes[by] = boxes(self.state, by, self.numbers, self.place(by), self.fresh, many)
         return self._boxes[by]
 
     def items(self, group: Group, part: Part) -> Items:

@@ -14,9 +14,11 @@ import numpy as np
 
 from anabranch.families.nearest.groups import FOREVER, Group, Part
 from anabranch.kernels import rapf
-from anabranch.kernels.boxes import Boxes
+from anabranch.kernels.boxes import Boxes, boxes_of
+from anabranch.kernels.meeting import Met, meet, nobody_met
 from anabranch.kernels.nearest_arrays import Items, Queries, Stock
 from anabranch.kernels.skyband import Log
+from anabranch.zones import queries
 from anabranch.zones.columns import Array
 from anabranch.zones.state import Arrays, State
 
@@ -58,22 +60,51 @@ def move(
     part: Part,
     items: Items,
     boxes: Boxes,
+    met: Met,
     bound: int | float,
     ending: Ending,
     ask: bool,
 ) -> Moved:
-    """Brings the part up to date. `bound` holds for queries that go on; `ask` is whether `until` is
-    wanted.
+    """Brings the part up to date. `met` is what lies in the balls of its queries, if somebody looked; `bound`
+    holds for queries that go on; `ask` is whether `until` is wanted.
     """
     key = PREFIX + part.key
     stock, realigned = _stock(state.get(key), group, part)
     after, log, used, oldest, until, changed = rapf.run(
-        _queries(group, part, bound, ending), stock, items, boxes, group.never, ask
+        _queries(group, part, bound, ending), stock, items, boxes, met, group.never, ask
     )
     if realigned or changed.any():
         state.put(key, {"query": part.numbers, **after._asdict()})
     low, eldest = oldest.tolist()
     return Moved(part, Log(*(column[:used] for column in log)), low, eldest, after.radius, until)
+
+
+def meetings(state: State, group: Group, place: Array, boxes: Boxes, fresh: int) -> list[Met]:
+    """For each part, what of the items from `fresh` on lies in the balls of its queries. Only if there are
+    more queries than items; otherwise, and where queries of a part came or went, nobody looks.
+    """
+    total = sum(len(part.numbers) for part in group.parts)
+    if total <= place.shape[1] - fresh:
+        return [nobody_met()] * len(group.parts)
+
+    def build() -> Boxes:
+        points = np.concatenate([part.point for part in group.parts]).T
+        return boxes_of(np.ascontiguousarray(points), 0, total)
+
+    points = state.derived(f"points {group.by} {group.unit}", state.keys(queries.PREFIX), build)
+    chunks = [state.get(PREFIX + part.key) for part in group.parts]
+    known = [_is_of(held, part) for held, part in zip(chunks, group.parts, strict=True)]
+    radius = [
+        held["radius"] if held is not None and same else np.full(len(part.numbers), np.inf)
+        for held, same, part in zip(chunks, known, group.parts, strict=True)
+    ]
+    met = meet(points, np.concatenate(radius), place, boxes, fresh)
+    out, first = [], 0
+    for part, same in zip(group.parts, known, strict=True):
+        stop = first + len(part.numbers)
+        out.append(met._replace(first=met.first[first : stop + 1]) if same else nobody_met())
+        first = stop
+    return out
 
 
 def taken_out(state: State, gone: Array) -> tuple[dict[str, Arrays], Array]:
@@ -152,11 +183,16 @@ def _queries(group: Group, part: Part, bound: int | float, ending: Ending) -> Qu
     )
 
 
+def _is_of(held: Arrays | None, part: Part) -> bool:
+    """Whether a chunk is of the queries that the part has now."""
+    return held is not None and (held["query"] is part.numbers or np.array_equal(held["query"], part.numbers))
+
+
 def _stock(held: Arrays | None, group: Group, part: Part) -> tuple[Stock, bool]:
     """The chunk as the kernel wants it, with a row for each query of the part; whether it had to be
     realigned.
     """
-    if held is not None and (held["query"] is part.numbers or np.array_equal(held["query"], part.numbers)):
+    if held is not None and _is_of(held, part):
         return Stock(**{name: held[name] for name in Stock._fields}), False
     count = len(part.numbers)
     stock = Stock(

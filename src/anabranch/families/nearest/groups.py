@@ -1,8 +1,9 @@
-"""The queries of a rendezvous zone as arrays: groups that share coordinates and clock, in parts of at
-most 250 queries.
+"""The queries of a rendezvous zone as arrays: groups that share coordinates and clock, in parts: those of one
+chunk of queries, a thousand at most.
 
 In: the queries as zones.queries keeps them. Out: groups of parts; a part's candidates are one chunk of
-state (candidates.py).
+state (candidates.py). Larger parts would cost more to write when few of their queries change; smaller ones
+cost a call each.
 
     unit      clock of the items                                       moments
     rows      how many items with all coordinates came before          int64
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 
 from anabranch.families.nearest.criterion import Paces, candidate_limits, paces
 from anabranch.families.nearest.space import By
@@ -31,7 +33,6 @@ from anabranch.zones.columns import Array
 from anabranch.zones.queries import Active
 from anabranch.zones.state import State
 
-PER_PART = 250
 FOREVER = 1 << 62
 #: PA tells the chances of an entry that competes for up to so many places.
 MOST_LIMITS = 1024
@@ -59,10 +60,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Part:
-    """Up to PER_PART queries of a group, by number. Arrays are as in kernels.nearest_arrays.Queries."""
+    """The queries of a group that are in one chunk, by number. Arrays: kernels.nearest_arrays.Queries."""
 
     key: str
-    names: list[str]
+    names: pa.StringArray
     numbers: Array
     point: Array
     k: Array
@@ -108,19 +109,21 @@ def _parsed(state: State, stream: Stream, key: str) -> list[Group]:
     active = queries.active(state)
     rows = state.rows(key)
     assert rows is not None
-    sorted_in: dict[tuple[By, str, int], list[tuple[Active, Nearest]]] = {}
+    sorted_in: dict[tuple[By, str], list[tuple[Active, Nearest]]] = {}
     for number in sorted(rows.column("number").to_pylist()):
         query = active[number]
         spec = Nearest.from_json(query.spec)
-        place = (spec.by, unit_of(stream, spec), number // PER_PART)
-        sorted_in.setdefault(place, []).append((query, spec))
-    out: dict[tuple[By, str], Group] = {}
-    for (by, unit, part), members in sorted_in.items():
+        sorted_in.setdefault((spec.by, unit_of(stream, spec)), []).append((query, spec))
+    out = []
+    for (by, unit), members in sorted_in.items():
         floats = unit == "fraction" or (unit == "range" and stream.time_type is ColumnType.FLOAT)
         dtype = np.dtype(np.float64) if floats else np.dtype(np.int64)
-        group = out.setdefault((by, unit), Group(by, unit, dtype))
-        group.parts.append(part_of(f"{json.dumps([by, unit])}/{part:08d}", group, members))
-    return list(out.values())
+        group = Group(by, unit, dtype)
+        group.parts.append(
+            part_of(f"{json.dumps([by, unit])}/{key.removeprefix(queries.PREFIX)}", group, members)
+        )
+        out.append(group)
+    return out
 
 
 def part_of(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Part:
@@ -134,7 +137,7 @@ def part_of(key: str, group: Group, members: list[tuple[Active, Nearest]]) -> Pa
     quarter = size / 4 if group.dtype == np.float64 else size // 4
     return Part(
         key,
-        [query.name for query, _ in members],
+        pa.array([query.name for query, _ in members], pa.string()),
         np.array([query.number for query, _ in members], np.int64),
         np.array([spec.point for spec in specs], np.float64),
         np.array([spec.k for spec in specs], np.int64),

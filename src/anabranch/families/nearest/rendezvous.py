@@ -131,9 +131,10 @@ class Rendezvous(Stage):
         low = progress.number
         for group in here:
             boxes, bound, ending = batch.boxes(group.by), batch.bound(group), batch.ending(group, ended)
-            for part in group.parts:
-                items = batch.items(group, part)
-                change = candidates.move(state, group, part, items, boxes, bound, ending, own[group.by].asks)
+            meetings = candidates.meetings(state, group, batch.place(group.by), boxes, batch.fresh)
+            for part, met in zip(group.parts, meetings, strict=True):
+                items, asks = batch.items(group, part), own[group.by].asks
+                change = candidates.move(state, group, part, items, boxes, met, bound, ending, asks)
                 moved.append((group, change))
                 low = min(low, change.low)
                 if len(change.log.op):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from anabranch.kernels.places import places_of
 from anabranch.model.stream import NUMBER
@@ -122,7 +123,7 @@ class Shelf:
         keys = self.keys()
         places = places_of(np.concatenate([self.numbers(key) for key in keys]), numbers)
         rows = [self.rows(key).drop_columns([NUMBER]) for key in keys]
-        return pa.concat_batches(rows).take(pa.array(places))
+        return pc.take(pa.concat_batches(rows), pa.array(places), boundscheck=False)
 
 
 class Recent:

@@ -17,7 +17,8 @@ from anabranch.families.nearest.groups import Group, Part, part_of
 from anabranch.families.nearest.mail import Progress
 from anabranch.families.nearest.space import By, Overlay
 from anabranch.families.nearest.spec import Nearest
-from anabranch.kernels.boxes import boxes_of
+from anabranch.kernels.boxes import BLOCK, boxes_of
+from anabranch.kernels.meeting import nobody_met
 from anabranch.kernels.nearest_arrays import Items
 from anabranch.kernels.skyband import Log
 from anabranch.zones.columns import Array
@@ -46,8 +47,10 @@ class Zone:
         place = np.ascontiguousarray(points[self.known].T)
         mask = np.empty((0, len(self.known)), np.bool_)
         items = Items(place, self.known, self.known.copy(), mask, fresh, late, np.int64(first - 1), 0)
-        boxes = boxes_of(place, fresh)
-        moved = candidates.move(self.state, group, part, items, boxes, stop - 1, _NOTHING_ENDS, True)
+        boxes = boxes_of(place, fresh, BLOCK)
+        moved = candidates.move(
+            self.state, group, part, items, boxes, nobody_met(), stop - 1, _NOTHING_ENDS, True
+        )
         return moved.log, moved
 
     def merge(
