@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from anabranch.families.nearest import blocks
 from anabranch.kernels.boxes import BUNCH, BUNCHES, LEAF, within
+from anabranch.kernels.meeting import leaf_by_leaf
 from anabranch.zones.columns import Array
 from anabranch.zones.state import State
 from tests.families.test_nearest_splits import crowd
@@ -52,6 +53,7 @@ def test_kept_boxes_hold_what_the_buffer_holds(seed: int, data: st.DataObject) -
                 inside = np.flatnonzero(far <= 0.3)
                 expected = inside[inside >= made.start[0]]
                 assert within_all(made, len(whole), 0.3).tolist() == expected.tolist()
+                assert np.sort(leaf_by_leaf(made, fresh)).tolist() == list(range(fresh, len(whole)))
             late = np.setdiff1d(coming, now) if data.draw(st.booleans()) else np.empty(0, np.int64)
             numbers, then, here = whole, then + size, data.draw(st.integers(0, 4)) > 0
 

@@ -146,8 +146,14 @@ def _pruned(
     count = sweep(band, count, k, alive)
     if method == RAPF and (radius == math.inf or count > 4 * queries.target[q]):
         count = prune(band, count, k, alive, work.numbers)
-    stock.limit[q] = count + max(12, count // 5)
+    stock.limit[q] = _roomy(count)
     return count
+
+
+@leaf
+def _roomy(count: int) -> int:
+    """The limit of so many candidates, where most that come are not dominated."""
+    return count + max(12, count // 5)
 
 
 @leaf
@@ -269,5 +275,7 @@ def follow(
             count = _pruned(queries, q, band, count, radius, alive, stock, work)
         a = b
         if a == end:
+            if queries.method[q] == RAPF and radius < math.inf:
+                stock.limit[q] = min(stock.limit[q], _roomy(count))  # it is from times of more candidates
             stock.radius[q] = radius
             return count, used

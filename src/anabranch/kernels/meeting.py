@@ -168,7 +168,7 @@ def meet(points: Boxes, radius: Array, place: Array, boxes: Boxes, fresh: int) -
         np.empty(leaves + 1, np.int64),
         np.empty(LEAF + 1, np.int64),
     )
-    order = _leaf_by_leaf(boxes, fresh)
+    order = leaf_by_leaf(boxes, fresh)
     pairs, used, at = _new_pairs(8 * len(order) + 4 * queries), 0, 0
     while True:
         at, used = _as_many_as_fit(at, order, points, limits, radius, place, work, pairs, used)
@@ -182,12 +182,16 @@ def meet(points: Boxes, radius: Array, place: Array, boxes: Boxes, fresh: int) -
 
 
 @kernel
-def _leaf_by_leaf(boxes: Boxes, fresh: int) -> Array:
+def leaf_by_leaf(boxes: Boxes, fresh: int) -> Array:
     """The items from `fresh` on, those near each other one after the other."""
-    order, count = np.empty(boxes.item.size, np.int64), 0
-    for item in boxes.item.ravel():
-        order[count] = item
-        count += item >= fresh
+    order, count = np.empty(max(0, boxes.start[-1] - fresh) + 1, np.int64), 0
+    for block in range(len(boxes.leaves)):
+        if boxes.start[block + 1] <= fresh:
+            continue
+        for box in range(boxes.leaves[block]):
+            for spot in range(LEAF):
+                order[count] = boxes.item[block, box, spot]
+                count += order[count] >= fresh
     return order[:count]
 
 

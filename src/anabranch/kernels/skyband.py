@@ -173,18 +173,17 @@ def let_go(
 
 @leaf
 def closest(band: Band, count: int, top: int, moment: Any) -> int:
-    """The candidate that ranks first among those that outlive the moment, or -1. Without a branch, for nobody
-    can foretell who is nearer than those before.
+    """The candidate that ranks first among those that outlive the moment, or -1. Few are the nearest so far,
+    so that is asked first.
     """
     best = -1
     far, number = math.inf, 0
     for place in range(top, count):
-        dist, other = band.dist[place], band.number[place]
-        nearer = (dist < far) | ((dist == far) & ((best < 0) | (other < number)))
-        first = nearer & (band.due[place] > moment)
-        best = place if first else best
-        far = dist if first else far
-        number = other if first else number
+        dist = band.dist[place]
+        if dist > far or band.due[place] <= moment:
+            continue
+        if dist < far or best < 0 or band.number[place] < number:
+            best, far, number = place, dist, band.number[place]
     return best
 
 

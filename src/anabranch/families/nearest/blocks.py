@@ -82,7 +82,7 @@ def _side_by_side(before: list[tuple[int, _Kept]], new: Boxes, stop: int) -> Box
 
 
 def _stacked(parts: list[Array]) -> Array:
-    """All blocks in one array. Some have room for fewer leaves; what is added is never looked at."""
+    """All blocks in one array. Some have fewer leaves; nobody looks at what is added."""
     shape = np.max([part.shape for part in parts], axis=0)
     out = np.empty((sum(len(part) for part in parts), *shape[1:]), parts[0].dtype)
     first = 0
