@@ -43,7 +43,7 @@ def test_core_masks(seed: int, most: int) -> None:
     assert neighbours.enter(points, 0, COUNT, 0, grid, side, 1, kept, asked) == COUNT
     rank, count, start = np.array(windows).T
     due = cores.new_due(rank, count, start, 5)
-    masks = np.full((COUNT, 3), -1, np.int64)
+    masks = np.full((COUNT, due.counters.shape[1]), -1, np.int64)
     cores.core_masks(kept, due, COUNT, masks)
     near = distances(points)
     for number, (rank, count, start) in enumerate(windows):

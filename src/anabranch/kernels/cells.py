@@ -26,6 +26,8 @@ RINGS = 2
 #: `level_of`.
 _RATIO = {1: 1.95, 2: 1.39, 3: 1.14}
 _MARGIN = 0.999
+#: From here on are cells of points that are nowhere: beyond all others.
+_NOWHERE = (1 << 62) + 4 * RINGS
 
 
 class Cells(NamedTuple):
@@ -107,12 +109,25 @@ def _note_around(cells: Cells, cell: int, x: int, y: int, z: int, axes: int, sec
 
 
 @leaf
+def _is_somewhere(points: Array, point: int) -> bool:
+    """Whether all coordinates are numbers and not infinite; others are nobody's neighbours, not even of those
+    at the same place, so each is in a cell of its own.
+    """
+    total = 0.0
+    for axis in range(points.shape[1]):
+        total += points[point, axis] * 0.0
+    return total == 0.0
+
+
+@leaf
 def _fill(cells: Cells, points: Array, stop: int, side: float, second: Array) -> bool:
     axes, used, inside = points.shape[1], cells.used, cells.inside
     for point in range(used[1], stop):
         x = cell_at(points[point, 0], side)
         y = cell_at(points[point, 1], side) if axes > 1 else 0
         z = cell_at(points[point, 2], side) if axes > 2 else 0
+        if not _is_somewhere(points, point):
+            x, y, z = _NOWHERE + 4 * RINGS * used[0], 0, 0
         block = find_cell(cells.table, cells.places, x >> 2, y >> 2, z >> 2)
         if block < 0 or inside[block, _spot(x, y, z)] < 0:
             if used[0] == len(cells.newest):

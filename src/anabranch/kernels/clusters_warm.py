@@ -16,6 +16,7 @@ from anabranch.kernels import (
     ranks,
     roles,
     searchgrid,
+    wide,
 )
 
 
@@ -27,10 +28,10 @@ def warm_clusters() -> None:
     lists.recast(kept, points, 3, asked.ranges, asked)
     lists.carry_over(kept, lists.new_lists(4, lists.entries_of(kept, 0, 3)), 0, 0, 3)
     due = cores.new_due(np.array([0]), np.array([1]), np.array([0]), 1)
-    masks, mask, reach = np.empty((3, 1), np.int64), np.zeros(3, np.int64), np.empty(2, np.int64)
+    masks, mask, reach = wide.rows(3, wide.WORDS), np.zeros(3, np.int64), np.empty(2, np.int64)
     cores.core_masks(kept, due, 3, masks)
     forest.some_windows(masks, 0, 1, 0, mask)
-    forest.some_windows(due.reach.reshape(-1, 1), 0, 1, 0, reach)
+    forest.some_windows(due.reach.reshape(-1, wide.WORDS), 0, 1, 0, reach)
     filled = cells.new_cells(4, 4, 2, 0)
     cells.fill(filled, points, 3, cells.side_of(cells.level_of(1.0, 2), 2))
     trees = forest.grow(filled, points, mask, 0, 1, asked, reach, 1.0, 1.0)
@@ -39,13 +40,14 @@ def warm_clusters() -> None:
     leader, first, at = trees.leader.ravel(), trees.first.ravel(), np.zeros(1, np.int64)
     after = np.array([0, len(leader)])
     woods = roles.Woods(np.array([0]), trees.cell_of.reshape(1, -1), after, leader, first)
-    edges = nearest_core.edges_in(kept, points, masks, due, 3)
+    edges = nearest_core.room_for(due, 3, np.empty((0, 2), np.int32))
+    nearest_core.edges_in(kept, points, masks, due, 3, edges)
     border = np.zeros(1, np.int32)
     touched = crossings.touched_by(border, points, masks, woods, due, grid, side, 1, asked)
     merging.unite_known(woods, masks, border, masks[:1], trees.cell_of[:1].reshape(1, -1))
     merging.unite_touched(woods, masks, touched, border)
     merging.flatten(woods)
-    edges = merging.nearest_edges(edges, masks, points)
+    edges = merging.nearest_edges(*nearest_core.one_by_one(edges), masks, points)
     clusters, kinds, counts = np.zeros(3, np.int32), np.zeros(3, np.uint8), np.zeros(1, np.int32)
     roles.roles_in(masks, woods, edges, due, 3, at, clusters, kinds, counts)
     roles.by_cluster(clusters, 1)

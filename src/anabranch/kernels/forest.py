@@ -128,7 +128,7 @@ def _within(
         mine = mask[here] & apart
         if mine:
             there = cells.newest[other]
-            while there >= start:
+            while there >= start and mine:
                 both = mine & mask[there]
                 if both:
                     square = square_of(points, here, there)

@@ -12,6 +12,7 @@ import numpy as np
 from anabranch.kernels.jit import leaf
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import distance_of
+from anabranch.kernels.wide import WORDS, below, load, store
 
 Array = np.ndarray[Any, Any]
 
@@ -23,6 +24,8 @@ _LIVES, _NEAR = 18, 26
 _RANK = _LIVES + _NEAR
 MOST_LIVES = (1 << _LIVES) - 1  # stands for that many or more: such an entry is never dropped
 _NEWEST = (1 << _NEAR) - 1
+#: Is more than any entry, and of a rank that none has.
+LAST = (1 << 63) - 1
 
 
 class Lists(NamedTuple):
@@ -69,9 +72,13 @@ def insert(entries: Array, low: int, high: int, entry: int) -> int:
 
 
 @leaf
-def in_order(lists: Lists, point: int, top: int, near: Array, far: Array) -> int:
-    """The list of a point with the newcomers behind it, by rank, as far as rank `top`: neighbours into
-    `near`, their ranks into `far`. Returns how many there are. Sorts the newcomers where they wait.
+def in_order(lists: Lists, point: int, top: int, entries: Array) -> int:
+    """The list of a point with the newcomers behind it, in order, as far as rank `top`, into `entries`, which
+    has room for WORDS more, and LAST behind it. Returns how many there are. Sorts the newcomers where they
+    wait.
+
+    Entries are copied eight at a time; those too many are overwritten. A list that has any can be read beyond
+    its end, as a box is behind it.
     """
     pool, old = lists.pool, lists.at[point]
     end = old + lists.size[point]
@@ -81,15 +88,20 @@ def in_order(lists: Lists, point: int, top: int, near: Array, far: Array) -> int
     beyond = (top + 1) << _RANK
     size = 0
     for new in range(end, last + 1):
-        newcomer = min(pool[new], beyond) if new < last else beyond
-        while old < end and pool[old] < newcomer:
-            near[size], far[size] = near_in(pool[old]), rank_in(pool[old])
-            old += 1
-            size += 1
+        newcomer = min(pool[np.uint64(new)], beyond) if new < last else beyond
+        while old < end:
+            some = load(pool, old)
+            store(entries, size, some)
+            count = min(below(some, newcomer), end - old)
+            old += count
+            size += count
+            if count < WORDS:
+                break
         if newcomer == beyond:
             break
-        near[size], far[size] = near_in(newcomer), rank_in(newcomer)
+        entries[np.uint64(size)] = newcomer
         size += 1
+    entries[np.uint64(size)] = LAST
     return size
 
 

@@ -28,6 +28,7 @@ from anabranch.kernels import (
     ranks,
     roles,
     searchgrid,
+    wide,
 )
 from anabranch.zones.columns import Array
 
@@ -55,6 +56,7 @@ class Structure:
         self._levels: Array = np.empty(0, np.int64)  # the same, as far as coordinates let them be used
         self._cells: dict[int, cells.Cells] = {}  # of levels that were due
         self._labels = Labels()
+        self._pairs: Array = np.empty((0, 2), np.int32)  # room for edges, reused
 
     @property
     def stop(self) -> int:
@@ -132,13 +134,17 @@ class Structure:
         return [found[window] for window in which.tolist()]
 
     def grown(self, ranges: Array, counts: Array, starts: Array) -> Grown:
-        """Cores, trees and edges of such windows, which are given by range; points count from `offset`."""
+        """Cores, trees and edges of such windows, which are given by range; points count from `offset`. Edges
+        hold until the next call.
+        """
         rank = np.searchsorted(self.asked.ranges, ranges)
         due = cores.new_due(rank, counts, starts - self.offset, len(self.asked.ranges))
-        masks = np.empty((self.count, due.counters.shape[0]), np.int64)
+        masks = wide.rows(self.count, due.counters.shape[1])
         cores.core_masks(self.lists, due, self.count, masks)
         woods = self._woods(self._levels[rank], masks, due)
-        edges = nearest_core.edges_in(self.lists, self.points, masks, due, self.count)
+        edges = nearest_core.room_for(due, self.count, self._pairs)
+        self._pairs = edges.pairs
+        nearest_core.edges_in(self.lists, self.points, masks, due, self.count, edges)
         return Grown(due, masks, woods, edges)
 
     def touched(self, borders: Array, grown: Grown) -> crossings.Touched:

@@ -1,0 +1,137 @@
+"""Eight words as one value: 512 bits that a processor with such registers takes at once.
+
+In kernels, a wide value is loaded from eight int64 in a row, combined with &, |, ^ and ~, and stored again.
+LLVM splits it where registers are narrower, so results are the same everywhere. Rows of words that are loaded
+so begin at the line of a cache (`rows`). Never: outside a kernel.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+Array = np.ndarray[Any, Any]
+
+#: Words in a wide value.
+WORDS = 8
+
+Wide = Any
+
+_WORD = ir.IntType(64)
+_VECTOR = ir.VectorType(_WORD, WORDS)
+_INDEX = ir.IntType(32)
+
+
+def rows(count: int, words: int) -> Array:
+    """Rows of words, int64[count, words], each of a multiple of WORDS and none across two lines of a cache
+    more than it must be.
+    """
+    some = np.empty(count * words + WORDS, np.int64)
+    skipped = -(some.ctypes.data // some.itemsize) % WORDS
+    return some[skipped : skipped + count * words].reshape(count, words)
+
+
+def _instruction(function: Callable[..., Any]) -> Any:
+    """What a kernel can call and LLVM makes an instruction or a few of."""
+    made: Any = intrinsic(function)
+    return made
+
+
+class WideType(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name="wide")
+
+
+_WIDE = WideType()
+
+
+@register_model(WideType)
+class _WideModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _VECTOR)
+
+
+def _at(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
+    """A pointer to the eight words from `place` on."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [place]), _VECTOR.as_pointer())
+
+
+@_instruction
+def load(typing: Any, words: Any, place: Any) -> Any:
+    """The eight words from words[place] on. words: int64, contiguous"""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        return builder.load(_at(context, builder, signature.args[0], *given), align=8)
+
+    return _WIDE(words, types.uint64), generate
+
+
+@_instruction
+def store(typing: Any, words: Any, place: Any, value: Any) -> Any:
+    """Makes the eight words from words[place] on those of the value."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        array, place, value = given
+        builder.store(value, _at(context, builder, signature.args[0], array, place), align=8)
+        return context.get_dummy_value()
+
+    return types.void(words, types.uint64, _WIDE), generate
+
+
+@_instruction
+def filled(typing: Any, value: Any) -> Any:
+    """Which of the eight words are not 0, as bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        bits = builder.icmp_unsigned("!=", given[0], ir.Constant(_VECTOR, None))
+        return builder.zext(builder.bitcast(bits, ir.IntType(WORDS)), _WORD)
+
+    return types.int64(_WIDE), generate
+
+
+@_instruction
+def below(typing: Any, value: Any, limit: Any) -> Any:
+    """How many of the eight words are less than a number, counted from the first until one is not."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), given[1], ir.Constant(_INDEX, 0))
+        all_ = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INDEX, WORDS), None))
+        less = builder.bitcast(builder.icmp_signed("<", given[0], all_), ir.IntType(WORDS))
+        return builder.cttz(builder.not_(builder.zext(less, _WORD)), ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(_WIDE, types.int64), generate
+
+
+class _OfTwo(ConcreteTemplate):
+    cases = (signature(_WIDE, _WIDE, _WIDE),)
+
+
+class _OfOne(ConcreteTemplate):
+    cases = (signature(_WIDE, _WIDE),)
+
+
+def _register(operation: Callable[..., Any], template: Any, name: str) -> None:
+    """Lets kernels use an operator of Python on wide values: one instruction of LLVM."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        return getattr(builder, name)(*given)
+
+    infer_global(operation)(template)
+    lower_builtin(operation, *template.cases[0].args)(generate)
+
+
+_register(operator.and_, _OfTwo, "and_")
+_register(operator.iand, _OfTwo, "and_")
+_register(operator.or_, _OfTwo, "or_")
+_register(operator.ior, _OfTwo, "or_")
+_register(operator.xor, _OfTwo, "xor")
+_register(operator.ixor, _OfTwo, "xor")
+_register(operator.invert, _OfOne, "not_")
