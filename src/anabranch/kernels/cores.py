@@ -44,6 +44,17 @@ class Due(NamedTuple):
     counters: Array  # int64[levels + 1, words]: where the counters of all windows begin, from the lowest bits
 
 
+@kernel
+def _pile_up(reach: Array, alive: Array) -> None:
+    """Adds to each row of reach the windows of the rows behind it, to each of alive those before it."""
+    for row in range(len(reach) - 2, -1, -1):
+        for word in range(reach.shape[1]):
+            reach[row, word] |= reach[row + 1, word]
+    for row in range(1, len(alive)):
+        for word in range(alive.shape[1]):
+            alive[row, word] |= alive[row - 1, word]
+
+
 def words_used(windows: int) -> int:
     """How many words of a row hold windows."""
     return -(-windows // BITS)
@@ -60,8 +71,7 @@ def new_due(rank: Array, count: Array, start: Array, ranges: int) -> Due:
         some[:] = 0
     np.bitwise_or.at(reach, (rank, word), bit)
     np.bitwise_or.at(alive, (group + 1, word), bit)
-    np.bitwise_or.accumulate(reach[::-1], axis=0, out=reach[::-1])
-    np.bitwise_or.accumulate(alive, axis=0, out=alive)
+    _pile_up(reach, alive)
     begin = (1 << levels) - count.astype(np.int64)
     for level in range(levels + 1):
         np.bitwise_or.at(counters[level], word, (begin >> level & 1) << place)

@@ -105,41 +105,43 @@ def _settle_full(lists: Lists, first: int, limits: Array, merged: Array) -> bool
 
 @leaf
 def _gather(
-    points: Array, point: int, first: int, grid: Grid, side: float, rings: int, largest: float,
-    chains: Array, near: Array, far: Array, seen: Array,
+    points: Array, point: int, first: int, grid: Grid, side: float, rings: int, asked: Asked, chains: Array,
+    near: Array, squares: Array, rank: Array, seen: Array,
 ) -> int:  # fmt: skip
     """The earlier points within the largest range, in any order, into `near`; returns how many.
 
-    far[neighbour] becomes the distance. seen: int64, a bit for each point from `first` on, is set for each of
-    them.
+    rank[neighbour] becomes the rank of its distance. seen: int64, a bit for each point from `first` on, is
+    set for each of them. Who is near cannot be foretold: candidates are written down one over the other.
     """
-    limit = square_limit(largest)
-    older = grid.older
-    found = 0
+    ranges, table, scale = asked.ranges, asked.table, asked.scale
+    largest = ranges[-1]
+    limit, older = square_limit(largest), grid.older
+    some = found = 0
     for chain in range(around(grid, points, point, first, side, rings, chains)):
         candidate = chains[chain]
         while candidate >= first:
             square = square_of(points, point, candidate)
-            if square <= limit:
-                distance = np.sqrt(square)
-                if distance <= largest:
-                    near[found] = candidate
-                    far[candidate] = distance
-                    found += 1
-                    bit = candidate - first
-                    seen[bit >> 5] |= 1 << (bit & 31)
-            candidate = older[candidate]
+            near[np.uint64(some)], squares[np.uint64(some)] = candidate, square
+            some += square <= limit
+            candidate = older[np.uint64(candidate)]
+    for place in range(some):
+        distance, candidate = np.sqrt(squares[place]), near[place]
+        if distance <= largest:
+            near[np.uint64(found)] = candidate
+            found += 1
+            rank[np.uint64(candidate)] = rank_of(distance, ranges, table, scale)
+            bit = candidate - first
+            seen[np.uint64(bit >> 5)] |= 1 << (bit & 31)
     return found
 
 
 @leaf
-def _own_list(owner: int, first: int, far: Array, seen: Array, asked: Asked, own: Array) -> int:
+def _own_list(owner: int, first: int, ranks: Array, seen: Array, limits: Array, own: Array) -> int:
     """The list of a new point into `own`, from the bits of its neighbours, newest first; returns its size.
 
     A neighbour that has `limit` of no higher rank in the list already, all of them newer, is left out; when
     that holds for rank 0, it holds for all that are older. All bits are cleared.
     """
-    ranges, limits, table, scale = asked.ranges, asked.limits, asked.table, asked.scale
     size = 0
     done = limits[0] == 0
     for word in range((owner - first) >> 5, -1, -1):
@@ -149,7 +151,7 @@ def _own_list(owner: int, first: int, far: Array, seen: Array, asked: Asked, own
             top = highest(bits)
             bits ^= 1 << top
             near = first + (word << 5) + top
-            rank = rank_of(far[near], ranges, table, scale)
+            rank = ranks[near]
             limit = limits[rank]
             if limit == 0 or (size >= limit and rank_in(own[limit - 1]) <= rank):
                 continue
@@ -163,15 +165,15 @@ def _own_list(owner: int, first: int, far: Array, seen: Array, asked: Asked, own
 @leaf
 def _enter(
     points: Array, start: int, stop: int, first: int, grid: Grid, side: float, rings: int, lists: Lists,
-    asked: Asked, chains: Array, near: Array, far: Array, seen: Array, own: Array, merged: Array,
+    asked: Asked, chains: Array, near: Array, squares: Array, ranks: Array, seen: Array, own: Array,
+    merged: Array,
 ) -> int:  # fmt: skip
-    ranges, limits, table, scale = asked.ranges, asked.limits, asked.table, asked.scale
-    pool, bounds = lists.pool, lists.bound
+    limits, pool, bounds = asked.limits, lists.pool, lists.bound
     if not _settle_full(lists, first, limits, merged):
         return start
     for point in range(start, stop):
-        found = _gather(points, point, first, grid, side, rings, ranges[-1], chains, near, far, seen)
-        size = _own_list(point, first, far, seen, asked, own)
+        found = _gather(points, point, first, grid, side, rings, asked, chains, near, squares, ranks, seen)
+        size = _own_list(point, first, ranks, seen, limits, own)
         at = lists.used[0]
         if at + size + BOX > len(pool):
             return point
@@ -183,9 +185,7 @@ def _enter(
             pool[at + place] = own[place]
         for place in range(found):
             owner = near[place]
-            if bounds[owner] == 0:
-                continue
-            rank = rank_of(far[owner], ranges, table, scale)
+            rank = ranks[owner]
             if rank < bounds[owner] and limits[rank]:
                 new = lists.new[owner]
                 pool[lists.at[owner] + lists.size[owner] + new] = entry_of(rank, point, 0)
@@ -210,10 +210,25 @@ def enter(
     hold the points before `start`. It has come to an end if it returns `stop` and no box is full.
     """
     chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
-    near = np.empty(stop - first + 1, np.int32)
-    far = np.empty(stop, np.float64)
+    near, squares = np.empty(stop - first + 1, np.int32), np.empty(stop - first + 1, np.float64)
+    ranks_of = np.empty(stop, np.int32)
     seen = np.zeros(((stop - first) >> 5) + 1, np.int64)
     own, merged = np.empty(stop - first + 1, np.int64), np.empty(stop - first + BOX + 1, np.int64)
     return _enter(
-        points, start, stop, first, grid, side, rings, lists, asked, chains, near, far, seen, own, merged
+        points,
+        start,
+        stop,
+        first,
+        grid,
+        side,
+        rings,
+        lists,
+        asked,
+        chains,
+        near,
+        squares,
+        ranks_of,
+        seen,
+        own,
+        merged,
     )

@@ -192,17 +192,15 @@ class Structure:
         )
 
     def _cells_of(self, level: int) -> cells.Cells:
-        """The cells of a level with all points in them."""
+        """The cells of a level with all points in them. When there is no room for more of them, they begin
+        anew with room for twice as many as there can be now.
+        """
         filled, side = self._cells.get(level), cells.side_of(level, self.axes)
-        if filled is not None and cells.fill(filled, self.points, self.count, side):
-            return filled
-        most = _LEAST_ROOM if filled is None else len(filled.newest)
-        while True:
-            filled = cells.new_cells(len(self.points), most, self.axes, self.first)
-            if cells.fill(filled, self.points, self.count, side) and 3 * filled.used[0] <= 2 * most:
-                self._cells[level] = filled
-                return filled
-            most *= 2
+        if filled is None or not cells.fill(filled, self.points, self.count, side):
+            most = max(_LEAST_ROOM, 2 * (self.count - self.first))
+            self._cells[level] = filled = cells.new_cells(len(self.points), most, self.axes, self.first)
+            cells.fill(filled, self.points, self.count, side)
+        return filled
 
     def _level(self, reach: float) -> int:
         """The level of a range; none where cells do not help and points are taken one by one."""
@@ -237,7 +235,7 @@ class Structure:
     def _renew_lists(self, count: int, room: int, shift: int) -> None:
         """Copies the lists of the points before `count` that are still needed into a pool with free room."""
         entries = lists.entries_of(self.lists, self.first, count)
-        renewed = lists.new_lists(room, entries + max(entries // 4, 16 * _LEAST_ROOM))
+        renewed = lists.new_lists(room, entries + max(entries // 2, 16 * _LEAST_ROOM))
         lists.carry_over(self.lists, renewed, shift, self.first, count)
         self.lists = renewed
 
