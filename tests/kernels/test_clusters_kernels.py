@@ -75,12 +75,12 @@ def test_trees_are_the_connected_cores_of_each_window(axes: int, reach: float) -
         core = _cores(near <= asked.ranges[rank], 2, start)
         mask |= core.astype(np.int64) << bit
         expected.append((np.flatnonzero(core), asked.ranges[rank]))
-    reaches = np.array([0b111111, 0b101010, 0], np.int64)
+    masks, reaches = mask[:, None], np.array([[0b111111], [0b101010], [0]], np.int64)
     filled = cells.new_cells(COUNT, COUNT, axes, 0)
     assert cells.fill(filled, points, COUNT, cells.side_of(level, axes))
     for trees in (
-        forest.grow(filled, points, mask, 0, 6, asked, reaches, reach, wider),
-        forest.grow_points(points, mask, 0, grid, side, 1, 6, asked, reaches),
+        forest.grow(filled, points, masks, 0, 6, 0, asked, reaches, reach, wider),
+        forest.grow_points(points, masks, 0, 6, 0, grid, side, 1, asked, reaches),
     ):
         for bit, (core, within) in enumerate(expected):
             _, labels = connected_components(distances(points[core]) <= within)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.lists import Lists, near_in, rank_in
+from anabranch.kernels.lists import Lists, near_in, prefetch_list, rank_in
 from anabranch.kernels.wide import WORDS, Wide, filled, load, rows, store
 
 Array = np.ndarray[Any, Any]
@@ -143,6 +143,7 @@ def _core_masks(
     levels, words = due.counters.shape[0] - 1, due.counters.shape[1]
     reach, alive, pool = due.reach, due.alive, lists.pool
     for point in range(due.starts[0], stop):
+        prefetch_list(lists, point + 4)
         bound, here, begin = lists.bound[point], alive_at[point], lists.at[point]
         size = lists.size[point] + lists.new[point] if bound else 0
         for place in range(size):

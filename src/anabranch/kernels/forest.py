@@ -30,6 +30,7 @@ from anabranch.kernels.cores import BITS
 from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import Grid, around, distance_of, square_of
+from anabranch.kernels.wide import NUMBERS, are, copy, differ, spread
 
 Array = np.ndarray[Any, Any]
 
@@ -57,59 +58,100 @@ def some_windows(masks: Array, low: int, count: int, start: int, mask: Array) ->
         mask[point] = bits & wanted
 
 
-@leaf
-def tree_of(leader: Array, cell: int, window: int) -> int:
-    """The cell that stands for the tree of a cell; shortens the way there. leader: int32[cells, windows]
-
-    A cell's leader leads on to the one that stands for its tree, which leads itself.
+class _Leaders(NamedTuple):
+    """The trees while they grow. A cell has a row once it is linked to another; rows lead on to others, one
+    step a window, to the one that stands for the tree, which leads itself.
     """
-    while leader[cell, window] != cell:
-        leader[cell, window] = leader[leader[cell, window], window]
-        cell = leader[cell, window]
-    return cell
+
+    windows: int
+    row_of: Array  # int32[cells], or -1
+    cell_of: Array  # int32[rows]
+    used: Array  # int64[1]: how many rows there are
+    linked: Array  # int64[cells]: the windows in which a cell is linked to another
+    leader: Array  # int32[rows * windows + NUMBERS]: a row is read with what is behind it
+
+
+@kernel
+def _new_leaders(cells: int, rows: int, windows: int) -> _Leaders:
+    return _Leaders(
+        windows, np.full(cells, -1, np.int32), np.empty(rows, np.int32), np.zeros(1, np.int64),
+        np.zeros(cells, np.int64), np.empty(rows * windows + NUMBERS, np.int32),
+    )  # fmt: skip
+
+
+@leaf
+def _tree_of(leaders: _Leaders, row: int, window: int) -> int:
+    """The row that stands for the tree of a row; shortens the way there."""
+    leader, windows = leaders.leader, leaders.windows
+    while True:
+        at = np.uint64(row * windows + window)
+        next_ = leader[at]
+        if next_ == row:
+            return row
+        row = leader[np.uint64(next_ * windows + window)]
+        leader[at] = row
 
 
 @leaf
 def _followed(follows: Array, cell: int) -> int:
-    """The one that a cell follows in the end, and that follows none; shortens the way there."""
-    while follows[cell] != cell:
-        follows[cell] = follows[follows[cell]]
-        cell = follows[cell]
-    return cell
+    """The one that a cell follows in the end, and that follows none; shortens the way there.
+
+    Whether a cell follows any cannot be foretold, but that the one it follows follows none.
+    """
+    up = follows[np.uint64(cell)]
+    while True:
+        top = follows[np.uint64(up)]
+        if top == up:
+            return up
+        follows[np.uint64(cell)] = up = top
 
 
 @leaf
-def _apart(leader: Array, one: int, other: int, both: int) -> int:
-    """Those of the windows `both` in which two cells are in different trees."""
+def _apart(leaders: _Leaders, one: int, other: int, both: int) -> int:
+    """Those of the windows `both`, in which two cells are linked, in which they are in different trees."""
     apart = 0
-    while both:
-        window = lowest(both)
-        both &= both - 1
-        if leader[one, window] != leader[other, window]:
-            if tree_of(leader, one, window) != tree_of(leader, other, window):
+    if both:
+        here, there = leaders.row_of[one], leaders.row_of[other]
+        both &= differ(leaders.leader, here * leaders.windows, there * leaders.windows)
+        while both:
+            window = lowest(both)
+            both &= both - 1
+            if _tree_of(leaders, here, window) != _tree_of(leaders, there, window):
                 apart |= 1 << window
     return apart
 
 
 @leaf
-def _link(leader: Array, linked: Array, cell: int, windows: int) -> None:
-    """A cell has a leader, itself at first, in the windows in which it is linked to another."""
-    fresh = windows & ~linked[cell]
-    linked[cell] |= windows
-    while fresh:
-        leader[cell, lowest(fresh)] = cell
-        fresh &= fresh - 1
+def _link(leaders: _Leaders, cell: int, windows: int) -> int:
+    """Links a cell in some windows to itself; returns its row."""
+    leaders.linked[cell] |= windows
+    row = leaders.row_of[cell]
+    if row < 0:
+        row = leaders.used[0]
+        leaders.used[0] += 1
+        leaders.row_of[cell], leaders.cell_of[row] = row, cell
+        spread(leaders.leader, row * leaders.windows, row)
+    return row
 
 
 @leaf
-def _join(leader: Array, linked: Array, one: int, other: int, windows: int) -> None:
-    _link(leader, linked, one, windows)
-    _link(leader, linked, other, windows)
+def _join(leaders: _Leaders, one: int, other: int, windows: int) -> None:
+    """Joins the trees of two cells in windows in which they are in different ones. Mostly one of the two
+    leads itself, and then it is led on to where the other is.
+    """
+    leader, here, there = leaders.leader, _link(leaders, one, windows), _link(leaders, other, windows)
+    mine, theirs = here * leaders.windows, there * leaders.windows
+    alone = windows & are(leader, mine, here)
+    copy(leader, theirs, mine, alone)
+    windows &= ~alone
+    alone = windows & are(leader, theirs, there)
+    copy(leader, mine, theirs, alone)
+    windows &= ~alone
     while windows:
         window = lowest(windows)
         windows &= windows - 1
-        here, there = tree_of(leader, one, window), tree_of(leader, other, window)
-        leader[max(here, there), window] = min(here, there)
+        top = _tree_of(leaders, here, window)
+        leader[top * leaders.windows + window] = _tree_of(leaders, there, window)
 
 
 @leaf
@@ -125,11 +167,11 @@ def _within(
     found = 0
     here = cells.newest[one]
     while here >= start and apart:
-        mine = mask[here] & apart
+        mine = mask[np.uint64(here)] & apart
         if mine:
             there = cells.newest[other]
             while there >= start and mine:
-                both = mine & mask[there]
+                both = mine & mask[np.uint64(there)]
                 if both:
                     square = square_of(points, here, there)
                     if square > within_all:
@@ -141,32 +183,32 @@ def _within(
                     found |= both
                     apart &= ~both
                     mine &= ~both
-                there = older[there]
-        here = older[here]
+                there = older[np.uint64(there)]
+        here = older[np.uint64(here)]
     return found
 
 
 @leaf
 def _join_near(
     cells: Cells, ring: int, points: Array, mask: Array, start: int, asked: Asked, reach: Array,
-    within_all: float, most: float, held: Array, linked: Array, leader: Array, follows: Array,
+    within_all: float, most: float, held: Array, leaders: _Leaders, follows: Array,
 ) -> None:  # fmt: skip
     """Joins all cells with those of a ring around them."""
-    near, after = cells.near, cells.after
+    near, after, linked = cells.near, cells.after, leaders.linked
     for cell in range(len(held)):
         mine = held[cell]
         if not mine:
             continue
         one = _followed(follows, cell)
         for spot in range(after[cell * RINGS + ring], after[cell * RINGS + ring + 1]):
-            both = mine & held[near[spot]]
+            both = mine & held[np.uint64(near[spot])]
             if not both:
                 continue
             other = _followed(follows, near[spot])
             if one == other:
                 continue
             known = both & linked[one] & linked[other]
-            apart = both & ~known | _apart(leader, one, other, known)
+            apart = both & ~known | _apart(leaders, one, other, known)
             joined = 0
             if apart:
                 joined = _within(
@@ -179,36 +221,47 @@ def _join_near(
                 joined &= linked[other]
                 follows[other] = one
             if joined:
-                _join(leader, linked, one, other, joined)
+                _join(leaders, one, other, joined)
             one = _followed(follows, one)
 
 
 @leaf
 def _hold(cell_of: Array, mask: Array, start: int, held: Array) -> None:
     for point in range(start, len(mask)):
-        held[cell_of[point]] |= mask[point]
+        held[np.uint64(cell_of[point])] |= mask[point]
+
+
+@kernel
+def _one_word(masks: Array, low: int, windows: int, start: int) -> Array:
+    """The windows low .. low + windows - 1 as one word for each row from `start` on, 0 for those before."""
+    mask = np.zeros(len(masks), np.int64)
+    some_windows(masks, low, windows, start, mask)
+    return mask
 
 
 @kernel
 def grow(
-    cells: Cells, points: Array, mask: Array, start: int, windows: int, asked: Asked, reach: Array,
+    cells: Cells, points: Array, masks: Array, low: int, windows: int, start: int, asked: Asked, reach: Array,
     least: float, most: float,
 ) -> Trees:  # fmt: skip
-    """The trees of the cores that `mask` (int64[stop]) tells of points start..stop, which are in the cells.
+    """The trees of points start..stop, which are in the cells, in the windows from `low` on, at most 63.
 
-    First adjacent cells, then the second ring: by then nearly all cells there are in the same tree already.
-    reach: int64[ranks + 1], the windows with a range of at least this rank; ranges are least..most.
+    masks: int64[stop, words], the cores; reach: int64[ranks + 1, words], the windows with a range of at least
+    this rank; ranges of these windows are least..most. First come adjacent cells, then the second ring: by
+    then nearly all cells there are in the same tree already.
     """
+    mask, within = _one_word(masks, low, windows, start), _one_word(reach, low, windows, 0)
     used = cells.used[0]
-    held, linked = np.zeros(used, np.int64), np.zeros(used, np.int64)
+    held = np.zeros(used, np.int64)
     _hold(cells.cell_of, mask, start, held)
-    leader, follows = np.empty((used, windows), np.int32), np.arange(used).astype(np.int32)
+    follows = np.arange(used).astype(np.int32)
+    leaders = _new_leaders(used, (held != 0).sum(), windows)
     for ring in range(RINGS):
         _join_near(
-            cells, ring, points, mask, start, asked, reach, least * least * (1.0 - 1e-15), most,
-            held, linked, leader, follows,
+            cells, ring, points, mask, start, asked, within, least * least * (1.0 - 1e-15), most,
+            held, leaders, follows,
         )  # fmt: skip
-    return _flat(cells.cell_of, leader, linked, held, follows, start, mask)
+    return _flat(cells.cell_of, leaders, held, follows, start, mask)
 
 
 @leaf
@@ -226,12 +279,13 @@ def _places(held: Array, follows: Array, place: Array) -> int:
 
 
 @leaf
-def _lead(leader: Array, linked: Array, held: Array, follows: Array, place: Array, flat: Array) -> None:
-    windows = leader.shape[1]
+def _lead(leaders: _Leaders, held: Array, follows: Array, place: Array, flat: Array) -> None:
     for cell in range(len(held)):
         if held[cell] and follows[cell] == cell:
-            for window in range(windows):
-                tree = tree_of(leader, cell, window) if linked[cell] >> window & 1 else cell
+            for window in range(leaders.windows):
+                tree = cell
+                if leaders.linked[cell] >> window & 1:
+                    tree = leaders.cell_of[_tree_of(leaders, leaders.row_of[cell], window)]
                 flat[window, place[cell]] = place[tree]
 
 
@@ -243,7 +297,7 @@ def _first_cores(
     """The cell that each core counts as and the earliest core of each tree."""
     for point in range(start, len(mask)):
         if mask[point]:
-            cell = place[cell_of[point]]
+            cell = np.uint64(place[np.uint64(cell_of[point])])
             counts_as[point] = cell
             bits = mask[point] & ~seen[cell]
             seen[cell] |= bits
@@ -251,19 +305,16 @@ def _first_cores(
                 window = lowest(bits)
                 bits &= bits - 1
                 tree = flat[window, cell]
-                first[window, tree] = min(first[window, tree], point)
+                first[window, np.uint64(tree)] = min(first[window, np.uint64(tree)], point)
 
 
 @kernel
-def _flat(
-    cell_of: Array, leader: Array, linked: Array, held: Array, follows: Array, start: int, mask: Array
-) -> Trees:
+def _flat(cell_of: Array, leaders: _Leaders, held: Array, follows: Array, start: int, mask: Array) -> Trees:
     """Leaves only cells with cores that follow none, and in each window the one that stands for the tree."""
-    used, windows = leader.shape
-    place = np.empty(used, np.int32)
+    windows, place = leaders.windows, np.empty(len(held), np.int32)
     left = _places(held, follows, place)
     flat, first = np.empty((windows, left), np.int32), np.full((windows, left), NOBODY, np.int32)
-    _lead(leader, linked, held, follows, place, flat)
+    _lead(leaders, held, follows, place, flat)
     counts_as, seen = np.zeros(len(mask), np.int32), np.zeros(left, np.int64)
     _first_cores(cell_of, mask, start, place, flat, seen, counts_as, first)
     return Trees(counts_as, flat, first)
@@ -271,14 +322,14 @@ def _flat(
 
 @kernel
 def grow_points(
-    points: Array, mask: Array, start: int, grid: Grid, side: float, rings: int, windows: int, asked: Asked,
-    reach: Array,
+    points: Array, masks: Array, low: int, windows: int, start: int, grid: Grid, side: float, rings: int,
+    asked: Asked, reach: Array,
 ) -> Trees:  # fmt: skip
     """The same with every point a cell of its own, by the search grid: for many coordinates or huge ones."""
+    mask, within = _one_word(masks, low, windows, start), _one_word(reach, low, windows, 0)
     ranges, table, scale = asked.ranges, asked.table, asked.scale
     stop = len(mask)
-    leader, linked = np.empty((stop, windows), np.int32), np.zeros(stop, np.int64)
-    itself = np.arange(stop).astype(np.int32)
+    leaders, itself = _new_leaders(stop, stop - start, windows), np.arange(stop).astype(np.int32)
     chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
     for point in range(start, stop):
         if not mask[point]:
@@ -289,9 +340,10 @@ def grow_points(
                 if other < point and mask[point] & mask[other]:
                     distance = distance_of(points, point, other)
                     if distance <= ranges[-1]:
-                        joined = mask[point] & mask[other] & reach[rank_of(distance, ranges, table, scale)]
-                        _join(leader, linked, point, other, joined)
+                        both = mask[point] & mask[other] & within[rank_of(distance, ranges, table, scale)]
+                        known = both & leaders.linked[point] & leaders.linked[other]
+                        apart = both & ~known | _apart(leaders, point, other, known)
+                        if apart:
+                            _join(leaders, point, other, apart)
                 other = grid.older[other]
-    held = mask.copy()
-    held[:start] = 0
-    return _flat(itself, leader, linked, held, itself.copy(), start, mask)
+    return _flat(itself, leaders, mask.copy(), itself.copy(), start, mask)

@@ -12,7 +12,7 @@ import numpy as np
 from anabranch.kernels.jit import leaf
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import distance_of
-from anabranch.kernels.wide import WORDS, below, load, store
+from anabranch.kernels.wide import WORDS, below, load, prefetch, store
 
 Array = np.ndarray[Any, Any]
 
@@ -64,11 +64,20 @@ def entry_of(rank: int, near: int, lives: int) -> int:
 def insert(entries: Array, low: int, high: int, entry: int) -> int:
     """Puts an entry into entries[low:high], which ascend and have room for it; returns its place."""
     place = high
-    while place > low and entries[place - 1] > entry:
-        entries[place] = entries[place - 1]
+    while place > low and entries[np.uint64(place - 1)] > entry:
+        entries[np.uint64(place)] = entries[np.uint64(place - 1)]
         place -= 1
-    entries[place] = entry
+    entries[np.uint64(place)] = entry
     return place
+
+
+@leaf
+def prefetch_list(lists: Lists, point: int) -> None:
+    """Soon the list of a point will be looked at; lists lie in no order that a processor could foretell."""
+    if point < len(lists.at):
+        at = lists.at[point]
+        for line in range(5):
+            prefetch(lists.pool, at + line * WORDS)
 
 
 @leaf

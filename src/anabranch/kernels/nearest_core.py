@@ -15,7 +15,7 @@ import numpy as np
 from anabranch.kernels.bits import highest, lowest
 from anabranch.kernels.cores import BITS, Due
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.lists import Lists, in_order, near_in, rank_in
+from anabranch.kernels.lists import Lists, in_order, near_in, prefetch_list, rank_in
 from anabranch.kernels.searchgrid import distance_of
 from anabranch.kernels.wide import WORDS, Wide, filled, load, store
 
@@ -136,6 +136,7 @@ def _edges_in(
     starts, words, begun = due.starts, due.counters.shape[1], 0
     alive, reach = due.alive, due.reach
     for point in range(starts[0], stop):
+        prefetch_list(lists, point + 4)
         while begun < len(starts) and starts[begun] <= point:
             begun += 1
         top = -1  # the largest rank of a window in which the point is not core

@@ -29,7 +29,7 @@ import numpy as np
 from anabranch.kernels.bits import highest
 from anabranch.kernels.distances import square_limit
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.lists import BOX, MOST_LIVES, Lists, entry_of, insert, near_in, rank_in
+from anabranch.kernels.lists import BOX, MOST_LIVES, Lists, entry_of, insert, near_in, prefetch_list, rank_in
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import Grid, around, into_grid, square_of
 
@@ -50,27 +50,27 @@ def _settled(
         insert(pool, at + size, at + place, pool[at + place])
     old = box = kept = newer = 0
     while old < size or box < new:
-        if box == new or (old < size and pool[at + old] < pool[at + size + box]):
-            entry = pool[at + old]
+        if box == new or (old < size and pool[np.uint64(at + old)] < pool[np.uint64(at + size + box)]):
+            entry = pool[np.uint64(at + old)]
             old += 1
             lives = entry & MOST_LIVES
             if lives < MOST_LIVES:
                 lives -= box
         else:
-            entry = pool[at + size + box]
-            lives = limits[rank_in(entry)]
+            entry = pool[np.uint64(at + size + box)]
+            lives = limits[np.uint64(rank_in(entry))]
             for other in range(box):  # newcomers of no higher rank
-                lives -= near_in(pool[at + size + other]) > near_in(entry)
+                lives -= near_in(pool[np.uint64(at + size + other)]) > near_in(entry)
             box += 1
         near = near_in(entry)
         if lives <= 0 or near < first:
             continue
         rank = rank_in(entry)
-        merged[kept] = entry_of(rank, near, lives)
+        merged[np.uint64(kept)] = entry_of(rank, near, lives)
         kept += 1
         if near > owner:
             newer += 1
-            if newer >= limits[rank]:
+            if newer >= limits[np.uint64(rank)]:
                 bounds[owner] = rank
                 while kept > 0 and rank_in(merged[kept - 1]) >= rank:
                     kept -= 1
@@ -151,12 +151,12 @@ def _own_list(owner: int, first: int, ranks: Array, seen: Array, limits: Array, 
             top = highest(bits)
             bits ^= 1 << top
             near = first + (word << 5) + top
-            rank = ranks[near]
-            limit = limits[rank]
-            if limit == 0 or (size >= limit and rank_in(own[limit - 1]) <= rank):
+            rank = ranks[np.uint64(near)]
+            limit = limits[np.uint64(rank)]
+            if limit == 0 or (size >= limit and rank_in(own[np.uint64(limit - 1)]) <= rank):
                 continue
             place = insert(own, 0, size, entry_of(rank, near, 0))
-            own[place] = entry_of(rank, near, limit - place)
+            own[np.uint64(place)] = entry_of(rank, near, limit - place)
             size += 1
             done = size >= limits[0] and rank_in(own[limits[0] - 1]) == 0
     return size
@@ -184,13 +184,14 @@ def _enter(
         for place in range(size):
             pool[at + place] = own[place]
         for place in range(found):
-            owner = near[place]
+            owner = np.uint64(near[place])
             rank = ranks[owner]
-            if rank < bounds[owner] and limits[rank]:
+            if rank < bounds[owner] and limits[np.uint64(rank)]:
                 new = lists.new[owner]
-                pool[lists.at[owner] + lists.size[owner] + new] = entry_of(rank, point, 0)
+                pool[np.uint64(lists.at[owner] + lists.size[owner] + new)] = entry_of(rank, point, 0)
                 lists.new[owner] = new + 1
                 if new + 1 == BOX:
+                    prefetch_list(lists, near[place])
                     lists.full[lists.used[1]] = owner
                     lists.used[1] += 1
         into_grid(grid, points, point, side)

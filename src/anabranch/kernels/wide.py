@@ -1,8 +1,9 @@
 """Eight words as one value: 512 bits that a processor with such registers takes at once.
 
 In kernels, a wide value is loaded from eight int64 in a row, combined with &, |, ^ and ~, and stored again.
-LLVM splits it where registers are narrower, so results are the same everywhere. Rows of words that are loaded
-so begin at the line of a cache (`rows`). Never: outside a kernel.
+And 64 int32 in a row, one for each bit of a word, are compared, set or copied at once. LLVM splits both where
+registers are narrower, so results are the same everywhere. Rows of words that are loaded so begin at the line
+of a cache (`rows`). Never: outside a kernel.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import get_or_insert_function
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
@@ -21,12 +23,15 @@ Array = np.ndarray[Any, Any]
 
 #: Words in a wide value.
 WORDS = 8
+#: Numbers of 32 bits that are compared at once, one for each bit of a word.
+NUMBERS = 64
 
 Wide = Any
 
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, WORDS)
 _INDEX = ir.IntType(32)
+_NUMBERS = ir.VectorType(ir.IntType(32), NUMBERS)
 
 
 def rows(count: int, words: int) -> Array:
@@ -64,6 +69,12 @@ def _at(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
     return builder.bitcast(builder.gep(data, [place]), _VECTOR.as_pointer())
 
 
+def _all(builder: Any, vector: Any, value: Any) -> Any:
+    """A vector that holds nothing but this value."""
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(_INDEX, 0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INDEX, vector.count), None))
+
+
 @_instruction
 def load(typing: Any, words: Any, place: Any) -> Any:
     """The eight words from words[place] on. words: int64, contiguous"""
@@ -72,6 +83,21 @@ def load(typing: Any, words: Any, place: Any) -> Any:
         return builder.load(_at(context, builder, signature.args[0], *given), align=8)
 
     return _WIDE(words, types.uint64), generate
+
+
+@_instruction
+def prefetch(typing: Any, words: Any, place: Any) -> Any:
+    """Lets the processor fetch the line of words[place] while it does something else; never an error."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        line = builder.bitcast(_at(context, builder, signature.args[0], *given), pointer)
+        builder.call(function, [line, *(ir.Constant(number, value) for value in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(words, types.uint64), generate
 
 
 @_instruction
@@ -102,12 +128,70 @@ def below(typing: Any, value: Any, limit: Any) -> Any:
     """How many of the eight words are less than a number, counted from the first until one is not."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), given[1], ir.Constant(_INDEX, 0))
-        all_ = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INDEX, WORDS), None))
-        less = builder.bitcast(builder.icmp_signed("<", given[0], all_), ir.IntType(WORDS))
+        less = builder.icmp_signed("<", given[0], _all(builder, _VECTOR, given[1]))
+        less = builder.bitcast(less, ir.IntType(WORDS))
         return builder.cttz(builder.not_(builder.zext(less, _WORD)), ir.Constant(ir.IntType(1), 1))
 
     return types.int64(_WIDE, types.int64), generate
+
+
+def _numbers(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
+    """A pointer to the 64 int32 from `place` on."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [place]), _NUMBERS.as_pointer())
+
+
+@_instruction
+def differ(typing: Any, numbers: Any, one: Any, other: Any) -> Any:
+    """Which of the 64 numbers from numbers[one] on are not those from numbers[other] on, as bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        pointers = (_numbers(context, builder, signature.args[0], given[0], place) for place in given[1:])
+        bits = builder.icmp_signed("!=", *(builder.load(pointer, align=4) for pointer in pointers))
+        return builder.bitcast(bits, _WORD)
+
+    return types.int64(numbers, types.uint64, types.uint64), generate
+
+
+@_instruction
+def are(typing: Any, numbers: Any, place: Any, value: Any) -> Any:
+    """Which of the 64 numbers from numbers[place] on are this one, as bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        pointer = _numbers(context, builder, signature.args[0], *given[:2])
+        bits = builder.icmp_signed("==", builder.load(pointer, align=4), _all(builder, _NUMBERS, given[2]))
+        return builder.bitcast(bits, _WORD)
+
+    return types.int64(numbers, types.uint64, types.int32), generate
+
+
+@_instruction
+def spread(typing: Any, numbers: Any, place: Any, value: Any) -> Any:
+    """Makes the 64 numbers from numbers[place] on this one."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        pointer = _numbers(context, builder, signature.args[0], *given[:2])
+        builder.store(_all(builder, _NUMBERS, given[2]), pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(numbers, types.uint64, types.int32), generate
+
+
+@_instruction
+def copy(typing: Any, numbers: Any, source: Any, target: Any, bits: Any) -> Any:
+    """Makes those of the 64 numbers from numbers[target] on whose bits are set the same as those from
+    numbers[source] on.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        array, source, target, bits = given
+        old, new = (_numbers(context, builder, signature.args[0], array, place) for place in (target, source))
+        chosen = builder.bitcast(bits, ir.VectorType(ir.IntType(1), NUMBERS))
+        mixed = builder.select(chosen, builder.load(new, align=4), builder.load(old, align=4))
+        builder.store(mixed, old, align=4)
+        return context.get_dummy_value()
+
+    return types.void(numbers, types.uint64, types.uint64, types.int64), generate
 
 
 class _OfTwo(ConcreteTemplate):

@@ -156,32 +156,22 @@ class Structure:
 
     def _woods(self, levels: Array, masks: Array, due: cores.Due) -> roles.Woods:
         """The trees of all windows, by as many at a time as are of the same level and go into a word."""
-        start, stop, by_rank = int(due.starts[0]), self.count, due.reach.reshape(-1, masks.shape[1])
-        mask, reach = np.zeros(stop, np.int64), np.empty(len(by_rank), np.int64)
+        start, reach = int(due.starts[0]), due.reach.reshape(-1, masks.shape[1])
+        ranges = self.asked.ranges[due.rank].tolist()
         trees, sizes = [], []
         for low, high in _runs(levels):
-            forest.some_windows(masks, low, high - low, start, mask)
-            forest.some_windows(by_rank, low, high - low, 0, reach)
-            level = int(levels[low])
+            sizes.append(high - low)
+            which, level = (masks, low, high - low, start), int(levels[low])
             if level == _NO_LEVEL:
                 grown = forest.grow_points(
-                    self.points,
-                    mask,
-                    start,
-                    self.grid,
-                    self._side,
-                    self._rings,
-                    high - low,
-                    self.asked,
-                    reach,
+                    self.points, *which, self.grid, self._side, self._rings, self.asked, reach
                 )
             else:
-                filled, (least, most) = self._cells_of(level), self.asked.ranges[due.rank[[low, high - 1]]]
+                least, most = ranges[low], ranges[high - 1]
                 grown = forest.grow(
-                    filled, self.points, mask, start, high - low, self.asked, reach, least, most
+                    self._cells_of(level), self.points, *which, self.asked, reach, least, most
                 )
             trees.append(grown)
-            sizes.append(high - low)
         each = np.repeat([grown.leader.shape[1] for grown in trees], sizes)
         return roles.Woods(
             np.repeat(np.arange(len(trees)), sizes),
