@@ -38,7 +38,7 @@ def warm_clusters() -> None:
     leader, first, at = trees.leader.ravel(), trees.first.ravel(), np.zeros(1, np.int64)
     after = np.array([0, len(leader)])
     woods = roles.Woods(np.array([0]), trees.cell_of.reshape(1, -1), after, leader, first)
-    edges = nearest_core.room_for(due, 3, np.empty((0, 2), np.int32))
+    edges = nearest_core.room_for(due, 3, np.empty(0, np.int64))
     nearest_core.edges_in(kept, points, masks, due, 3, edges)
     border = np.zeros(1, np.int32)
     touched = crossings.touched_by(border, points, masks, woods, due, grid, side, 1, asked)

@@ -27,6 +27,7 @@ import numpy as np
 from anabranch.kernels.bits import lowest
 from anabranch.kernels.cells import RINGS, Cells
 from anabranch.kernels.cores import BITS
+from anabranch.kernels.distances import square_limit
 from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import Grid, around, distance_of, square_of
@@ -163,7 +164,7 @@ def _within(
 
     Squares of distances up to `within_all` are within all ranges; `most` is the largest of these.
     """
-    older = cells.older
+    older, limit = cells.older, square_limit(most)
     found = 0
     here = cells.newest[one]
     while here >= start and apart:
@@ -175,7 +176,7 @@ def _within(
                 if both:
                     square = square_of(points, here, there)
                     if square > within_all:
-                        distance = np.sqrt(square)
+                        distance = np.sqrt(square) if square <= limit else np.inf
                         if distance <= most:
                             both &= reach[rank_of(distance, asked.ranges, asked.table, asked.scale)]
                         else:
@@ -191,14 +192,12 @@ def _within(
 @leaf
 def _join_near(
     cells: Cells, ring: int, points: Array, mask: Array, start: int, asked: Asked, reach: Array,
-    within_all: float, most: float, held: Array, leaders: _Leaders, follows: Array,
+    within_all: float, most: float, some: Array, held: Array, leaders: _Leaders, follows: Array,
 ) -> None:  # fmt: skip
-    """Joins all cells with those of a ring around them."""
+    """Joins cells that have cores with those of a ring around them."""
     near, after, linked = cells.near, cells.after, leaders.linked
-    for cell in range(len(held)):
+    for cell in some:
         mine = held[cell]
-        if not mine:
-            continue
         one = _followed(follows, cell)
         for spot in range(after[cell * RINGS + ring], after[cell * RINGS + ring + 1]):
             both = mine & held[np.uint64(near[spot])]
@@ -255,33 +254,33 @@ def grow(
     held = np.zeros(used, np.int64)
     _hold(cells.cell_of, mask, start, held)
     follows = np.arange(used).astype(np.int32)
-    leaders = _new_leaders(used, (held != 0).sum(), windows)
+    some = np.flatnonzero(held)
+    leaders = _new_leaders(used, len(some), windows)
     for ring in range(RINGS):
         _join_near(
             cells, ring, points, mask, start, asked, within, least * least * (1.0 - 1e-15), most,
-            held, leaders, follows,
+            some, held, leaders, follows,
         )  # fmt: skip
-    return _flat(cells.cell_of, leaders, held, follows, start, mask)
+    return _flat(cells.cell_of, leaders, some, follows, start, mask)
 
 
 @leaf
-def _places(held: Array, follows: Array, place: Array) -> int:
+def _places(some: Array, follows: Array, place: Array) -> int:
     """Numbers cells with cores that follow none, in `place`; the others get that of the one they follow."""
     left = 0
-    for cell in range(len(held)):
-        if held[cell] and follows[cell] == cell:
+    for cell in some:
+        if follows[cell] == cell:
             place[cell] = left
             left += 1
-    for cell in range(len(held)):
-        if held[cell]:
-            place[cell] = place[_followed(follows, cell)]
+    for cell in some:
+        place[cell] = place[_followed(follows, cell)]
     return left
 
 
 @leaf
-def _lead(leaders: _Leaders, held: Array, follows: Array, place: Array, flat: Array) -> None:
-    for cell in range(len(held)):
-        if held[cell] and follows[cell] == cell:
+def _lead(leaders: _Leaders, some: Array, follows: Array, place: Array, flat: Array) -> None:
+    for cell in some:
+        if follows[cell] == cell:
             for window in range(leaders.windows):
                 tree = cell
                 if leaders.linked[cell] >> window & 1:
@@ -309,12 +308,12 @@ def _first_cores(
 
 
 @kernel
-def _flat(cell_of: Array, leaders: _Leaders, held: Array, follows: Array, start: int, mask: Array) -> Trees:
+def _flat(cell_of: Array, leaders: _Leaders, some: Array, follows: Array, start: int, mask: Array) -> Trees:
     """Leaves only cells with cores that follow none, and in each window the one that stands for the tree."""
-    windows, place = leaders.windows, np.empty(len(held), np.int32)
-    left = _places(held, follows, place)
+    windows, place = leaders.windows, np.empty(len(follows), np.int32)
+    left = _places(some, follows, place)
     flat, first = np.empty((windows, left), np.int32), np.full((windows, left), NOBODY, np.int32)
-    _lead(leaders, held, follows, place, flat)
+    _lead(leaders, some, follows, place, flat)
     counts_as, seen = np.zeros(len(mask), np.int32), np.zeros(left, np.int64)
     _first_cores(cell_of, mask, start, place, flat, seen, counts_as, first)
     return Trees(counts_as, flat, first)
@@ -346,4 +345,4 @@ def grow_points(
                         if apart:
                             _join(leaders, point, other, apart)
                 other = grid.older[other]
-    return _flat(itself, leaders, mask.copy(), itself.copy(), start, mask)
+    return _flat(itself, leaders, np.flatnonzero(mask), itself.copy(), start, mask)

@@ -17,7 +17,7 @@ from anabranch.kernels.cores import BITS
 from anabranch.kernels.crossings import Touched
 from anabranch.kernels.forest import NOBODY
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.nearest_core import Edges
+from anabranch.kernels.nearest_core import Edges, core_in, pair_of
 from anabranch.kernels.roles import Woods
 from anabranch.kernels.searchgrid import distance_of
 
@@ -102,9 +102,7 @@ def nearest_edges(points: Array, cores: Array, windows: Array, masks: Array, coo
         order[ends[windows[edge]]] = edge
         ends[windows[edge]] += 1
     at = np.full(len(masks), -1, np.int64)  # where the edge of each point is among the chosen ones
-    chosen = Edges(
-        np.empty((count, 2), np.int32), np.zeros(len(ends), np.int64), np.zeros(len(ends), np.int64)
-    )
+    chosen = Edges(np.empty(count, np.int64), np.zeros(len(ends), np.int64), np.zeros(len(ends), np.int64))
     pairs, used, rank = chosen.pairs, 0, 0
     for window in range(len(ends)):
         chosen.begin[window] = used
@@ -114,16 +112,14 @@ def nearest_edges(points: Array, cores: Array, windows: Array, masks: Array, coo
             if masks[point, window // BITS] >> (window % BITS) & 1:
                 continue
             held = at[point]
-            if held < chosen.begin[window] or pairs[held, 0] != point:
+            if held < chosen.begin[window]:
                 at[point] = used
-                pairs[used, 0], pairs[used, 1] = point, core
+                pairs[used] = pair_of(point, core)
                 used += 1
                 continue
-            before, now = (
-                distance_of(coordinates, point, pairs[held, 1]),
-                distance_of(coordinates, point, core),
-            )
-            if now < before or (now == before and core < pairs[held, 1]):
-                pairs[held, 1] = core
+            other = core_in(pairs[held])
+            before, now = distance_of(coordinates, point, other), distance_of(coordinates, point, core)
+            if now < before or (now == before and core < other):
+                pairs[held] = pair_of(point, core)
         chosen.end[window] = used
     return chosen

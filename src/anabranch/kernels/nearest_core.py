@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 class Edges(NamedTuple):
     """Points that are edges, window by window, in each by arrival."""
 
-    pairs: Array  # int32[room, 2]: a point, and the core whose cluster it belongs to
+    pairs: Array  # int64[room]: a point, and the core whose cluster it belongs to, 32 bits each
     begin: Array  # int64[windows]: where those of each window begin
     end: Array  # int64[windows]
 
@@ -35,7 +35,7 @@ def room_for(due: Due, stop: int, pairs: Array) -> Edges:
     sizes = stop - due.starts[due.group].astype(np.int64)
     after = np.cumsum(sizes)
     if len(pairs) < after[-1]:
-        pairs = np.empty((after[-1], 2), np.int32)
+        pairs = np.empty(after[-1], np.int64)
     return Edges(pairs, after - sizes, after - sizes)
 
 
@@ -44,7 +44,23 @@ def one_by_one(edges: Edges) -> tuple[Array, Array, Array]:
     counts = edges.end - edges.begin
     shift = edges.begin - (np.cumsum(counts) - counts)
     pairs = edges.pairs[np.arange(counts.sum()) + np.repeat(shift, counts)]
-    return pairs[:, 0], pairs[:, 1], np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    point, core = (pairs >> 32).astype(np.int32), pairs.astype(np.int32)
+    return point, core, np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+
+
+@leaf
+def pair_of(point: int, core: int) -> int:
+    return point * (1 << 32) | core
+
+
+@leaf
+def point_in(pair: int) -> int:
+    return pair >> 32
+
+
+@leaf
+def core_in(pair: int) -> int:
+    return pair & 0xFFFFFFFF
 
 
 @leaf
@@ -54,7 +70,7 @@ def _note(edges: Edges, point: int, cores: Array, found_in: Array, count: int, a
     """
     pairs, end = edges.pairs, edges.end
     for each in range(count):
-        core = cores[each]
+        pair = pair_of(point, cores[each])
         some = filled(load(found_in, each * WORDS))
         while some:
             word = lowest(some)
@@ -63,9 +79,9 @@ def _note(edges: Edges, point: int, cores: Array, found_in: Array, count: int, a
             while bits:
                 window = np.uint64(low + lowest(bits))
                 bits &= bits - 1
-                edge = np.uint64(end[window])
-                pairs[edge, 0], pairs[edge, 1] = point, core
-                end[window] += 1
+                edge = end[window]
+                pairs[np.uint64(edge)] = pair
+                end[window] = edge + 1
 
 
 @leaf

@@ -14,7 +14,8 @@ from anabranch.kernels.bits import lowest
 from anabranch.kernels.cores import BITS, Due
 from anabranch.kernels.forest import NOBODY
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.nearest_core import Edges
+from anabranch.kernels.nearest_core import Edges, core_in, point_in
+from anabranch.kernels.wide import CHOICES, choose
 
 Array = np.ndarray[Any, Any]
 
@@ -59,14 +60,17 @@ def _label(
     mask: Array, bit: int, cell_of: Array, of_cell: Array, begin: int, stop: int, at: int, clusters: Array,
     roles: Array,
 ) -> None:  # fmt: skip
-    """Writes clusters and roles of one window, as far as cores go. Places are unsigned, and each loop has one
-    width of numbers, so that a processor can take many at once.
-    """
-    first, to, size = np.uint64(begin), np.uint64(at), np.uint64(stop - begin)
-    for place in range(size):
-        roles[to + place] = np.uint8(mask[first + place] >> bit & CORE)
-    for place in range(size):
-        clusters[to + place] = of_cell[np.uint32(cell_of[first + place])] * np.int32(roles[to + place])
+    """Writes clusters and roles of one window, as far as cores go."""
+    shift = at - begin
+    if stop - begin < CHOICES:
+        for point in range(begin, stop):
+            roles[shift + point] = mask[point] >> bit & CORE
+            clusters[shift + point] = of_cell[cell_of[point]] * roles[shift + point]
+        return
+    for point in range(begin, stop - CHOICES, CHOICES):
+        choose(mask, point, bit, cell_of, of_cell, clusters, roles, shift + point)
+    point = stop - CHOICES  # the last ones; some may be written twice
+    choose(mask, point, bit, cell_of, of_cell, clusters, roles, shift + point)
 
 
 @leaf
@@ -78,16 +82,16 @@ def _role_of_all(
     first, leader, pairs = woods.first, woods.leader, edges.pairs
     low, high, begin = woods.at[window], woods.at[window + 1], due.starts[due.group[window]]
     for edge in range(np.uint64(edges.begin[window]), np.uint64(edges.end[window])):
-        cell = np.uint64(low + cell_of[np.uint64(pairs[edge, 1])])
+        cell = np.uint64(low + cell_of[np.uint64(core_in(pairs[edge]))])
         tree = np.uint64(low + leader[cell])
-        first[tree] = min(first[tree], pairs[edge, 0])
+        first[tree] = min(first[tree], point_in(pairs[edge]))
     count = _number(first, low, high, begin, bitmap, holder)
     for place in range(high - low):
         of_cell[place] = first[low + leader[low + place]]
     _label(mask, bit, cell_of, of_cell, begin, stop, at, clusters, roles)
     for edge in range(np.uint64(edges.begin[window]), np.uint64(edges.end[window])):
-        member = np.uint64(at - begin + pairs[edge, 0])
-        clusters[member] = of_cell[np.uint64(cell_of[np.uint64(pairs[edge, 1])])]
+        member = np.uint64(at - begin + point_in(pairs[edge]))
+        clusters[member] = of_cell[np.uint64(cell_of[np.uint64(core_in(pairs[edge]))])]
         roles[member] = EDGE
     return count
 

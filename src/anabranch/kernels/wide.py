@@ -25,13 +25,15 @@ Array = np.ndarray[Any, Any]
 WORDS = 8
 #: Numbers of 32 bits that are compared at once, one for each bit of a word.
 NUMBERS = 64
+#: Words of which those that have a bit are chosen at once.
+CHOICES = 16
 
 Wide = Any
 
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, WORDS)
 _INDEX = ir.IntType(32)
-_NUMBERS = ir.VectorType(ir.IntType(32), NUMBERS)
+_NUMBERS = ir.VectorType(_INDEX, NUMBERS)
 
 
 def rows(count: int, words: int) -> Array:
@@ -192,6 +194,49 @@ def copy(typing: Any, numbers: Any, source: Any, target: Any, bits: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(numbers, types.uint64, types.uint64, types.int64), generate
+
+
+@_instruction
+def choose(
+    typing: Any, words: Any, at: Any, bit: Any, places: Any, table: Any, chosen: Any, flags: Any, to: Any
+) -> Any:
+    """Of 16 words from words[at] on, those that have a bit: flags[to:] become 1 for these and 0 for others,
+    chosen[to:] become the table's numbers at the places from places[at] on, and 0 for others.
+
+    words: int64; places, table, chosen: int32; flags: uint8
+    """
+
+    flagged, bits, few, many, pointers = (
+        ir.VectorType(kind, CHOICES)
+        for kind in (ir.IntType(8), ir.IntType(1), _INDEX, _WORD, _INDEX.as_pointer())
+    )
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        def data(argument: int) -> Any:
+            return context.make_array(signature.args[argument])(context, builder, given[argument]).data
+
+        def pointer(argument: int, place: Any, kind: Any) -> Any:
+            return builder.bitcast(builder.gep(data(argument), [place]), kind.as_pointer())
+
+        at, to = given[1], given[7]
+        wanted = _all(builder, many, builder.shl(ir.Constant(_WORD, 1), given[2]))
+        some = builder.and_(builder.load(pointer(0, at, many), align=8), wanted)
+        has = builder.icmp_unsigned("!=", some, ir.Constant(many, None))
+        builder.store(builder.zext(has, flagged), pointer(6, to, flagged), align=1)
+        places = builder.zext(builder.load(pointer(3, at, few), align=4), many)
+        bytes_each = ir.Constant(many, [4] * CHOICES)
+        table = _all(builder, many, builder.ptrtoint(data(4), _WORD))
+        address = builder.inttoptr(builder.add(table, builder.mul(places, bytes_each)), pointers)
+        kind = ir.FunctionType(few, [pointers, _INDEX, bits, few])
+        gather = get_or_insert_function(
+            builder.module, kind, f"llvm.masked.gather.v{CHOICES}i32.v{CHOICES}p0"
+        )
+        found = builder.call(gather, [address, ir.Constant(_INDEX, 4), has, ir.Constant(few, None)])
+        builder.store(found, pointer(5, to, few), align=4)
+        return context.get_dummy_value()
+
+    place = types.uint64
+    return types.void(words, place, types.int64, places, table, chosen, flags, place), generate
 
 
 class _OfTwo(ConcreteTemplate):

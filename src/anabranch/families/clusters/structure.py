@@ -56,7 +56,7 @@ class Structure:
         self._levels: Array = np.empty(0, np.int64)  # the same, as far as coordinates let them be used
         self._cells: dict[int, cells.Cells] = {}  # of levels that were due
         self._labels = Labels()
-        self._pairs: Array = np.empty((0, 2), np.int32)  # room for edges, reused
+        self._pairs: Array = np.empty(0, np.int64)  # room for edges, reused
 
     @property
     def stop(self) -> int:
