@@ -183,13 +183,16 @@ class Structure:
 
     def _cells_of(self, level: int) -> cells.Cells:
         """The cells of a level with all points in them. When there is no room for more of them, they begin
-        anew with room for twice as many as there can be now.
+        anew with room for four times as many as there are now.
         """
-        filled, side = self._cells.get(level), cells.side_of(level, self.axes)
-        if filled is None or not cells.fill(filled, self.points, self.count, side):
-            most = max(_LEAST_ROOM, 2 * (self.count - self.first))
+        live, side, filled = self.count - self.first, cells.side_of(level, self.axes), self._cells.get(level)
+        most = live // 4
+        while filled is None or not cells.fill(filled, self.points, self.count, side):
+            if filled is not None:
+                alive = int((filled.newest[: filled.used[0]] >= self.first).sum())
+                most = min(2 * live, 4 * alive + self.count - int(filled.used[1]))
+            most = max(_LEAST_ROOM, most)
             self._cells[level] = filled = cells.new_cells(len(self.points), most, self.axes, self.first)
-            cells.fill(filled, self.points, self.count, side)
         return filled
 
     def _level(self, reach: float) -> int:
