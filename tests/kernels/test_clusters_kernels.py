@@ -78,13 +78,14 @@ def test_trees_are_the_connected_cores_of_each_window(axes: int, reach: float) -
     masks, reaches = mask[:, None], np.array([[0b111111], [0b101010], [0]], np.int64)
     filled = cells.new_cells(COUNT, COUNT, axes, 0)
     assert cells.fill(filled, points, COUNT, cells.side_of(level, axes))
-    for trees in (
-        forest.grow(filled, points, masks, 0, 6, 0, asked, reaches, reach, wider),
-        forest.grow_points(points, masks, 0, 6, 0, grid, side, 1, asked, reaches),
+    cell_of = np.zeros((2, COUNT), np.int32)
+    for counts_as, trees in (
+        (cell_of[0], forest.grow(filled, points, masks, 0, 6, 0, asked, reaches, reach, wider, cell_of[0])),
+        (cell_of[1], forest.grow_points(points, masks, 0, 6, 0, grid, side, 1, asked, reaches, cell_of[1])),
     ):
         for bit, (core, within) in enumerate(expected):
             _, labels = connected_components(distances(points[core]) <= within)
-            leaders = trees.leader[bit, trees.cell_of[core]]
+            leaders = trees.leader[bit, counts_as[core]]
             for leader in set(leaders.tolist()):
                 assert trees.first[bit, leader] == core[leaders == leader].min()
             pairs = set(zip(labels.tolist(), leaders.tolist(), strict=True))

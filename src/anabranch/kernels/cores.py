@@ -45,8 +45,15 @@ class Due(NamedTuple):
 
 
 @kernel
-def _pile_up(reach: Array, alive: Array) -> None:
-    """Adds to each row of reach the windows of the rows behind it, to each of alive those before it."""
+def _set_bits(rank: Array, group: Array, below: Array, reach: Array, alive: Array, counters: Array) -> None:
+    """Fills rows that are all 0. below: int64[windows], the counters where they begin"""
+    for window in range(len(rank)):
+        word, bit = window // BITS, 1 << (window % BITS)
+        reach[rank[window], word] |= bit
+        alive[group[window] + 1, word] |= bit
+        for level in range(len(counters)):
+            if below[window] >> level & 1:
+                counters[level, word] |= bit
     for row in range(len(reach) - 2, -1, -1):
         for word in range(reach.shape[1]):
             reach[row, word] |= reach[row + 1, word]
@@ -62,20 +69,14 @@ def words_used(windows: int) -> int:
 
 def new_due(rank: Array, count: Array, start: Array, ranges: int) -> Due:
     """From the rank, the count and the start of each window; ranks ascend."""
-    word, place = np.divmod(np.arange(len(rank)), BITS)
-    bit = np.int64(1) << place
     words, levels = -(-words_used(len(rank)) // WORDS) * WORDS, max(_LOW, int(count.max()).bit_length())
     starts, group = np.unique(start.astype(np.int32), return_inverse=True)
     reach, alive, counters = (rows(each, words) for each in (ranges + 1, len(starts) + 1, levels + 1))
     for some in (reach, alive, counters):
         some[:] = 0
-    np.bitwise_or.at(reach, (rank, word), bit)
-    np.bitwise_or.at(alive, (group + 1, word), bit)
-    _pile_up(reach, alive)
-    begin = (1 << levels) - count.astype(np.int64)
-    for level in range(levels + 1):
-        np.bitwise_or.at(counters[level], word, (begin >> level & 1) << place)
-    return Due(rank.astype(np.int32), group.astype(np.int32), starts, reach.ravel(), alive.ravel(), counters)
+    rank, group, below = rank.astype(np.int32), group.astype(np.int32), (1 << levels) - count.astype(np.int64)
+    _set_bits(rank, group, below, reach, alive, counters)
+    return Due(rank, group, starts, reach.ravel(), alive.ravel(), counters)
 
 
 @leaf

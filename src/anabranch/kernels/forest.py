@@ -39,9 +39,8 @@ NOBODY = (1 << 31) - 1
 
 
 class Trees(NamedTuple):
-    """For each core the cell that it counts as, one that follows none; for each window the trees of cells."""
+    """For each window the trees of cells, but only of those that follow none."""
 
-    cell_of: Array  # int32[points]
     leader: Array  # int32[windows, cells]: the cell that stands for the tree
     first: Array  # int32[windows, cells]: the earliest core of the tree of each cell that leads, or NOBODY
 
@@ -241,9 +240,10 @@ def _one_word(masks: Array, low: int, windows: int, start: int) -> Array:
 @kernel
 def grow(
     cells: Cells, points: Array, masks: Array, low: int, windows: int, start: int, asked: Asked, reach: Array,
-    least: float, most: float,
+    least: float, most: float, counts_as: Array,
 ) -> Trees:  # fmt: skip
-    """The trees of points start..stop, which are in the cells, in the windows from `low` on, at most 63.
+    """The trees of points start..stop, which are in the cells, in the windows from `low` on, at most 63; and
+    for each core the cell that it counts as, one that follows none, into counts_as (int32[stop]).
 
     masks: int64[stop, words], the cores; reach: int64[ranks + 1, words], the windows with a range of at least
     this rank; ranges of these windows are least..most. First come adjacent cells, then the second ring: by
@@ -261,7 +261,7 @@ def grow(
             cells, ring, points, mask, start, asked, within, least * least * (1.0 - 1e-15), most,
             some, held, leaders, follows,
         )  # fmt: skip
-    return _flat(cells.cell_of, leaders, some, follows, start, mask)
+    return _flat(cells.cell_of, leaders, some, follows, start, mask, counts_as)
 
 
 @leaf
@@ -308,21 +308,22 @@ def _first_cores(
 
 
 @kernel
-def _flat(cell_of: Array, leaders: _Leaders, some: Array, follows: Array, start: int, mask: Array) -> Trees:
+def _flat(
+    cell_of: Array, leaders: _Leaders, some: Array, follows: Array, start: int, mask: Array, counts_as: Array
+) -> Trees:
     """Leaves only cells with cores that follow none, and in each window the one that stands for the tree."""
     windows, place = leaders.windows, np.empty(len(follows), np.int32)
     left = _places(some, follows, place)
     flat, first = np.empty((windows, left), np.int32), np.full((windows, left), NOBODY, np.int32)
     _lead(leaders, some, follows, place, flat)
-    counts_as, seen = np.zeros(len(mask), np.int32), np.zeros(left, np.int64)
-    _first_cores(cell_of, mask, start, place, flat, seen, counts_as, first)
-    return Trees(counts_as, flat, first)
+    _first_cores(cell_of, mask, start, place, flat, np.zeros(left, np.int64), counts_as, first)
+    return Trees(flat, first)
 
 
 @kernel
 def grow_points(
     points: Array, masks: Array, low: int, windows: int, start: int, grid: Grid, side: float, rings: int,
-    asked: Asked, reach: Array,
+    asked: Asked, reach: Array, counts_as: Array,
 ) -> Trees:  # fmt: skip
     """The same with every point a cell of its own, by the search grid: for many coordinates or huge ones."""
     mask, within = _one_word(masks, low, windows, start), _one_word(reach, low, windows, 0)
@@ -345,4 +346,4 @@ def grow_points(
                         if apart:
                             _join(leaders, point, other, apart)
                 other = grid.older[other]
-    return _flat(itself, leaders, np.flatnonzero(mask), itself.copy(), start, mask)
+    return _flat(itself, leaders, np.flatnonzero(mask), itself.copy(), start, mask, counts_as)

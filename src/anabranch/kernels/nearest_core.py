@@ -14,7 +14,7 @@ import numpy as np
 
 from anabranch.kernels.bits import highest, lowest
 from anabranch.kernels.cores import BITS, Due
-from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.jit import kernel, leaf, twig
 from anabranch.kernels.lists import Lists, in_order, near_in, prefetch_list, rank_in
 from anabranch.kernels.searchgrid import distance_of
 from anabranch.kernels.wide import WORDS, Wide, filled, load, store
@@ -108,10 +108,33 @@ def _by_distance(
     return end
 
 
+@twig
+def _nearest_of_tied(
+    entries: Array, low: int, high: int, room: int, point: int, at: int, rest: Array, points: Array,
+    masks: Array, words: int, reach: Array, away: Array, cores: Array, found_in: Array, count: int,
+) -> int:  # fmt: skip
+    """The same for neighbours low..high, which are of one rank. rest: int64[WORDS], the windows that have no
+    core yet, before and after; returns how many cores there are then.
+    """
+    wanted = load(rest, 0)
+    within = wanted & load(reach, rank_in(entries[low]) * words + at)
+    end = _by_distance(entries, low, high, room, point, points, masks, words, at, within, away)
+    for spot in range(room, end):
+        near = near_in(entries[spot])
+        found = within & load(masks, near * words + at)
+        store(found_in, count * WORDS, found)
+        cores[count] = near
+        count += filled(found) != 0
+        within = within & ~found
+        wanted = wanted & ~found
+    store(rest, 0, wanted)
+    return count
+
+
 @leaf
 def _nearest_cores(
     entries: Array, size: int, point: int, at: int, wanted: Wide, points: Array, masks: Array,
-    words: int, reach: Array, away: Array, cores: Array, found_in: Array,
+    words: int, reach: Array, away: Array, cores: Array, found_in: Array, rest: Array,
 ) -> int:  # fmt: skip
     """Who is the nearest core in the windows `wanted` of the words from `at` on: cores, and for each of them
     a row of words in found_in. Returns how many cores; one more of each array is overwritten.
@@ -121,32 +144,35 @@ def _nearest_cores(
     """
     place = count = 0
     while place < size:
-        rank, low = rank_in(entries[np.uint64(place)]), place
+        entry, low = entries[np.uint64(place)], place
+        rank = rank_in(entry)
         within = wanted & load(reach, rank * words + at)
         if not filled(within):
             break
         place += 1
-        high = place
-        if rank_in(entries[np.uint64(place)]) == rank:
-            while rank_in(entries[np.uint64(place)]) == rank:
-                place += 1
-            high = _by_distance(entries, low, place, size + 1, point, points, masks, words, at, within, away)
-            low = size + 1
-        for spot in range(low, high):
-            near = near_in(entries[np.uint64(spot)])
+        if rank_in(entries[np.uint64(place)]) != rank:
+            near = near_in(entry)
             found = within & load(masks, near * words + at)
             store(found_in, count * WORDS, found)
             cores[np.uint64(count)] = near
             count += filled(found) != 0
-            within = within & ~found
             wanted = wanted & ~found
+        else:
+            while rank_in(entries[np.uint64(place)]) == rank:
+                place += 1
+            store(rest, 0, wanted)
+            count = _nearest_of_tied(
+                entries, low, place, size + 1, point, at, rest, points, masks, words, reach, away, cores,
+                found_in, count,
+            )  # fmt: skip
+            wanted = load(rest, 0)
     return count
 
 
 @leaf
 def _edges_in(
     lists: Lists, points: Array, masks: Array, due: Due, stop: int, entries: Array, away: Array,
-    cores: Array, found_in: Array, edges: Edges,
+    cores: Array, found_in: Array, rest: Array, edges: Edges,
 ) -> None:  # fmt: skip
     """masks: int64[points * words]"""
     starts, words, begun = due.starts, due.counters.shape[1], 0
@@ -169,7 +195,7 @@ def _edges_in(
         for at in range(0, words, WORDS):
             wanted = load(alive, begun * words + at) & ~load(masks, point * words + at)
             count = _nearest_cores(
-                entries, size, point, at, wanted, points, masks, words, reach, away, cores, found_in
+                entries, size, point, at, wanted, points, masks, words, reach, away, cores, found_in, rest
             )
             _note(edges, point, cores, found_in, count, at)
 
@@ -185,5 +211,5 @@ def edges_in(lists: Lists, points: Array, masks: Array, due: Due, stop: int, edg
     longest = (lists.size[start:stop] + lists.new[start:stop]).max()
     entries, away = np.empty(2 * longest + WORDS, np.int64), np.empty(2 * longest + 1, np.float64)
     cores, found_in = np.empty(longest + 1, np.int32), np.empty((longest + 1) * WORDS, np.int64)
-    flat = masks.reshape(-1)
-    _edges_in(lists, points, flat, due, stop, entries, away, cores, found_in, edges)
+    flat, rest = masks.reshape(-1), np.empty(WORDS, np.int64)
+    _edges_in(lists, points, flat, due, stop, entries, away, cores, found_in, rest, edges)

@@ -158,24 +158,23 @@ class Structure:
         """The trees of all windows, by as many at a time as are of the same level and go into a word."""
         start, reach = int(due.starts[0]), due.reach.reshape(-1, masks.shape[1])
         ranges = self.asked.ranges[due.rank].tolist()
-        trees, sizes = [], []
-        for low, high in _runs(levels):
-            sizes.append(high - low)
+        runs, trees = list(_runs(levels)), []
+        cell_of = np.zeros((len(runs), self.count), np.int32)
+        for counts_as, (low, high) in zip(cell_of, runs, strict=True):
             which, level = (masks, low, high - low, start), int(levels[low])
             if level == _NO_LEVEL:
                 grown = forest.grow_points(
-                    self.points, *which, self.grid, self._side, self._rings, self.asked, reach
+                    self.points, *which, self.grid, self._side, self._rings, self.asked, reach, counts_as
                 )
             else:
-                least, most = ranges[low], ranges[high - 1]
-                grown = forest.grow(
-                    self._cells_of(level), self.points, *which, self.asked, reach, least, most
-                )
+                filled, least, most = self._cells_of(level), ranges[low], ranges[high - 1]
+                grown = forest.grow(filled, self.points, *which, self.asked, reach, least, most, counts_as)
             trees.append(grown)
+        sizes = [high - low for low, high in runs]
         each = np.repeat([grown.leader.shape[1] for grown in trees], sizes)
         return roles.Woods(
-            np.repeat(np.arange(len(trees)), sizes),
-            np.stack([grown.cell_of for grown in trees]),
+            np.repeat(np.arange(len(runs)), sizes),
+            cell_of,
             np.concatenate([[0], np.cumsum(each)]),
             np.concatenate([grown.leader.ravel() for grown in trees]),
             np.concatenate([grown.first.ravel() for grown in trees]),
