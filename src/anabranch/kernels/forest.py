@@ -29,9 +29,9 @@ from anabranch.kernels.cells import RINGS, Cells
 from anabranch.kernels.cores import BITS
 from anabranch.kernels.distances import square_limit
 from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.leaders import Leaders, apart_in, join, new_leaders, tree_of
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import Grid, around, distance_of, square_of
-from anabranch.kernels.wide import NUMBERS, are, copy, differ, spread
 
 Array = np.ndarray[Any, Any]
 
@@ -58,40 +58,6 @@ def some_windows(masks: Array, low: int, count: int, start: int, mask: Array) ->
         mask[point] = bits & wanted
 
 
-class _Leaders(NamedTuple):
-    """The trees while they grow. A cell has a row once it is linked to another; rows lead on to others, one
-    step a window, to the one that stands for the tree, which leads itself.
-    """
-
-    windows: int
-    row_of: Array  # int32[cells], or -1
-    cell_of: Array  # int32[rows]
-    used: Array  # int64[1]: how many rows there are
-    linked: Array  # int64[cells]: the windows in which a cell is linked to another
-    leader: Array  # int32[rows * windows + NUMBERS]: a row is read with what is behind it
-
-
-@kernel
-def _new_leaders(cells: int, rows: int, windows: int) -> _Leaders:
-    return _Leaders(
-        windows, np.full(cells, -1, np.int32), np.empty(rows, np.int32), np.zeros(1, np.int64),
-        np.zeros(cells, np.int64), np.empty(rows * windows + NUMBERS, np.int32),
-    )  # fmt: skip
-
-
-@leaf
-def _tree_of(leaders: _Leaders, row: int, window: int) -> int:
-    """The row that stands for the tree of a row; shortens the way there."""
-    leader, windows = leaders.leader, leaders.windows
-    while True:
-        at = np.uint64(row * windows + window)
-        next_ = leader[at]
-        if next_ == row:
-            return row
-        row = leader[np.uint64(next_ * windows + window)]
-        leader[at] = row
-
-
 @leaf
 def _followed(follows: Array, cell: int) -> int:
     """The one that a cell follows in the end, and that follows none; shortens the way there.
@@ -104,54 +70,6 @@ def _followed(follows: Array, cell: int) -> int:
         if top == up:
             return up
         follows[np.uint64(cell)] = up = top
-
-
-@leaf
-def _apart(leaders: _Leaders, one: int, other: int, both: int) -> int:
-    """Those of the windows `both`, in which two cells are linked, in which they are in different trees."""
-    apart = 0
-    if both:
-        here, there = leaders.row_of[one], leaders.row_of[other]
-        both &= differ(leaders.leader, here * leaders.windows, there * leaders.windows)
-        while both:
-            window = lowest(both)
-            both &= both - 1
-            if _tree_of(leaders, here, window) != _tree_of(leaders, there, window):
-                apart |= 1 << window
-    return apart
-
-
-@leaf
-def _link(leaders: _Leaders, cell: int, windows: int) -> int:
-    """Links a cell in some windows to itself; returns its row."""
-    leaders.linked[cell] |= windows
-    row = leaders.row_of[cell]
-    if row < 0:
-        row = leaders.used[0]
-        leaders.used[0] += 1
-        leaders.row_of[cell], leaders.cell_of[row] = row, cell
-        spread(leaders.leader, row * leaders.windows, row)
-    return row
-
-
-@leaf
-def _join(leaders: _Leaders, one: int, other: int, windows: int) -> None:
-    """Joins the trees of two cells in windows in which they are in different ones. Mostly one of the two
-    leads itself, and then it is led on to where the other is.
-    """
-    leader, here, there = leaders.leader, _link(leaders, one, windows), _link(leaders, other, windows)
-    mine, theirs = here * leaders.windows, there * leaders.windows
-    alone = windows & are(leader, mine, here)
-    copy(leader, theirs, mine, alone)
-    windows &= ~alone
-    alone = windows & are(leader, theirs, there)
-    copy(leader, mine, theirs, alone)
-    windows &= ~alone
-    while windows:
-        window = lowest(windows)
-        windows &= windows - 1
-        top = _tree_of(leaders, here, window)
-        leader[top * leaders.windows + window] = _tree_of(leaders, there, window)
 
 
 @leaf
@@ -191,7 +109,7 @@ def _within(
 @leaf
 def _join_near(
     cells: Cells, ring: int, points: Array, mask: Array, start: int, asked: Asked, reach: Array,
-    within_all: float, most: float, some: Array, held: Array, leaders: _Leaders, follows: Array,
+    within_all: float, most: float, some: Array, held: Array, leaders: Leaders, follows: Array,
 ) -> None:  # fmt: skip
     """Joins cells that have cores with those of a ring around them."""
     near, after, linked = cells.near, cells.after, leaders.linked
@@ -206,7 +124,7 @@ def _join_near(
             if one == other:
                 continue
             known = both & linked[one] & linked[other]
-            apart = both & ~known | _apart(leaders, one, other, known)
+            apart = both & ~known | apart_in(leaders, one, other, known)
             joined = 0
             if apart:
                 joined = _within(
@@ -219,7 +137,7 @@ def _join_near(
                 joined &= linked[other]
                 follows[other] = one
             if joined:
-                _join(leaders, one, other, joined)
+                join(leaders, one, other, joined)
             one = _followed(follows, one)
 
 
@@ -255,7 +173,7 @@ def grow(
     _hold(cells.cell_of, mask, start, held)
     follows = np.arange(used).astype(np.int32)
     some = np.flatnonzero(held)
-    leaders = _new_leaders(used, len(some), windows)
+    leaders = new_leaders(used, len(some), windows)
     for ring in range(RINGS):
         _join_near(
             cells, ring, points, mask, start, asked, within, least * least * (1.0 - 1e-15), most,
@@ -278,13 +196,13 @@ def _places(some: Array, follows: Array, place: Array) -> int:
 
 
 @leaf
-def _lead(leaders: _Leaders, some: Array, follows: Array, place: Array, flat: Array) -> None:
+def _lead(leaders: Leaders, some: Array, follows: Array, place: Array, flat: Array) -> None:
     for cell in some:
         if follows[cell] == cell:
             for window in range(leaders.windows):
                 tree = cell
                 if leaders.linked[cell] >> window & 1:
-                    tree = leaders.cell_of[_tree_of(leaders, leaders.row_of[cell], window)]
+                    tree = leaders.cell_of[tree_of(leaders, leaders.row_of[cell], window)]
                 flat[window, place[cell]] = place[tree]
 
 
@@ -309,7 +227,7 @@ def _first_cores(
 
 @kernel
 def _flat(
-    cell_of: Array, leaders: _Leaders, some: Array, follows: Array, start: int, mask: Array, counts_as: Array
+    cell_of: Array, leaders: Leaders, some: Array, follows: Array, start: int, mask: Array, counts_as: Array
 ) -> Trees:
     """Leaves only cells with cores that follow none, and in each window the one that stands for the tree."""
     windows, place = leaders.windows, np.empty(len(follows), np.int32)
@@ -329,7 +247,7 @@ def grow_points(
     mask, within = _one_word(masks, low, windows, start), _one_word(reach, low, windows, 0)
     ranges, table, scale = asked.ranges, asked.table, asked.scale
     stop = len(mask)
-    leaders, itself = _new_leaders(stop, stop - start, windows), np.arange(stop).astype(np.int32)
+    leaders, itself = new_leaders(stop, stop - start, windows), np.arange(stop).astype(np.int32)
     chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
     for point in range(start, stop):
         if not mask[point]:
@@ -342,8 +260,8 @@ def grow_points(
                     if distance <= ranges[-1]:
                         both = mask[point] & mask[other] & within[rank_of(distance, ranges, table, scale)]
                         known = both & leaders.linked[point] & leaders.linked[other]
-                        apart = both & ~known | _apart(leaders, point, other, known)
+                        apart = both & ~known | apart_in(leaders, point, other, known)
                         if apart:
-                            _join(leaders, point, other, apart)
+                            join(leaders, point, other, apart)
                 other = grid.older[other]
     return _flat(itself, leaders, np.flatnonzero(mask), itself.copy(), start, mask, counts_as)
