@@ -206,3 +206,11 @@ def move(cells: Cells, first: int) -> bool:
     for cell in range(used[0]):
         cells.newest[cell] = max(cells.newest[cell] - first, -1)
     return True
+
+
+def with_room(cells: Cells, points: int) -> Cells:
+    """The same cells with room for so many points."""
+    count = int(cells.used[1])
+    older, cell_of = np.empty(points, np.int32), np.empty(points, np.int32)
+    older[:count], cell_of[:count] = cells.older[:count], cells.cell_of[:count]
+    return cells._replace(older=older, cell_of=cell_of)

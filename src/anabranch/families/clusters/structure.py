@@ -215,8 +215,9 @@ class Structure:
         points = self.points
         if not room <= len(points) < 4 * room:
             points = np.empty((room, self.axes), np.float64)
-            self._cells.clear()
         self._cells = {level: kept for level, kept in self._cells.items() if cells.move(kept, first)}
+        if len(points) != len(self.points):
+            self._cells = {level: cells.with_room(kept, len(points)) for level, kept in self._cells.items()}
         points[:live] = self.points[first : self.count]
         self.points = points
         self._renew_lists(self.count, len(points), first)
