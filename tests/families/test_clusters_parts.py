@@ -97,3 +97,12 @@ def test_edges_belong_to_the_nearest_core_of_any_part() -> None:
     for line in (left + right + [0.0], right + left + [0.0], [0.0, *left, *right]):
         for cut in (0.0, 0.1, -1.0, 1.0):
             _check(np.array(line)[:, None], (Split(0, 0, cut, 1),), [(1.0, 3), (1.0, 4)], [0])
+
+
+def test_points_at_infinity_are_nobodys_neighbours() -> None:
+    """Not even each other's: where a count of 0 makes all points core, each is a cluster of its own."""
+    for axes in (1, 2, 3, 4):
+        points = np.zeros((12, axes))
+        points[[3, 9, 10, 11], -1] = np.inf, np.inf, -np.inf, np.inf
+        with np.errstate(invalid="ignore"):
+            _check(points, (Split(0, 0, 0.5, 1),), [(0.25, 0), (0.25, 1)], [0, 2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anabranch.kernels.cells import RINGS, Cells, fill, move, new_cells
+from anabranch.kernels.cells import RINGS, Cells, fill, move, new_cells, with_room
 
 SIDE = 0.25
 
@@ -44,8 +44,9 @@ def test_points_come_and_go(axes: int) -> None:
     rng = np.random.default_rng(axes)
     points = rng.normal(0, 1, (400, axes)) + np.linspace(-2, 2, 400)[:, None]
     room, first = points.copy(), 0
-    cells = new_cells(len(points), len(points), axes, 0)
+    cells = new_cells(100, len(points), axes, 0)
     for stop in (100, 250, 400):
+        cells = with_room(cells, stop - first)
         assert fill(cells, room, stop - first, SIDE)
         _check(cells, points[first:stop])
         gone = 60

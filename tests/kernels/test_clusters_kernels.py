@@ -43,7 +43,7 @@ def test_core_masks(seed: int, most: int) -> None:
     assert neighbours.enter(points, 0, COUNT, 0, grid, side, 1, kept, asked) == COUNT
     rank, count, start = np.array(windows).T
     due = cores.new_due(rank, count, start, 5)
-    masks = np.full((COUNT, 3), -1, np.int64)
+    masks = np.full((COUNT, due.counters.shape[1]), -1, np.int64)
     cores.core_masks(kept, due, COUNT, masks)
     near = distances(points)
     for number, (rank, count, start) in enumerate(windows):
@@ -75,16 +75,17 @@ def test_trees_are_the_connected_cores_of_each_window(axes: int, reach: float) -
         core = _cores(near <= asked.ranges[rank], 2, start)
         mask |= core.astype(np.int64) << bit
         expected.append((np.flatnonzero(core), asked.ranges[rank]))
-    reaches = np.array([0b111111, 0b101010, 0], np.int64)
+    masks, reaches = mask[:, None], np.array([[0b111111], [0b101010], [0]], np.int64)
     filled = cells.new_cells(COUNT, COUNT, axes, 0)
     assert cells.fill(filled, points, COUNT, cells.side_of(level, axes))
-    for trees in (
-        forest.grow(filled, points, mask, 0, 6, asked, reaches, reach, wider),
-        forest.grow_points(points, mask, 0, grid, side, 1, 6, asked, reaches),
+    cell_of = np.zeros((2, COUNT), np.int32)
+    for counts_as, trees in (
+        (cell_of[0], forest.grow(filled, points, masks, 0, 6, 0, asked, reaches, reach, wider, cell_of[0])),
+        (cell_of[1], forest.grow_points(points, masks, 0, 6, 0, grid, side, 1, asked, reaches, cell_of[1])),
     ):
         for bit, (core, within) in enumerate(expected):
             _, labels = connected_components(distances(points[core]) <= within)
-            leaders = trees.leader[bit, trees.cell_of[core]]
+            leaders = trees.leader[bit, counts_as[core]]
             for leader in set(leaders.tolist()):
                 assert trees.first[bit, leader] == core[leaders == leader].min()
             pairs = set(zip(labels.tolist(), leaders.tolist(), strict=True))

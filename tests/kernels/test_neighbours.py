@@ -11,7 +11,9 @@ from anabranch.kernels.lists import (
     carry_over,
     entries_of,
     in_order,
+    near_in,
     new_lists,
+    rank_in,
     recast,
 )
 from anabranch.kernels.neighbours import enter
@@ -37,9 +39,9 @@ def _entered(points: np.ndarray, patterns: Patterns, first: int = 0) -> tuple[Li
 
 def _entries(lists: Lists, point: int) -> list[tuple[int, int]]:
     """(rank, neighbour) of the list and its box, in order of rank, then newest first."""
-    near, far = np.empty(len(lists.pool), np.int32), np.empty(len(lists.pool), np.int32)
-    size = in_order(lists, point, 1 << 18, near, far)
-    return list(zip(far[:size].tolist(), near[:size].tolist(), strict=True))
+    entries = np.empty(len(lists.pool), np.int64)
+    size = in_order(lists, point, 1 << 18, entries)
+    return [(rank_in(entry), near_in(entry)) for entry in entries[:size].tolist()]
 
 
 def _known(lists: Lists, point: int, rank: int) -> list[int]:

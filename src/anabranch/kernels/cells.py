@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anabranch.kernels.bits import lowest
 from anabranch.kernels.jit import kernel, leaf
 from anabranch.kernels.searchgrid import cell_at, find_cell
 
@@ -26,6 +27,8 @@ RINGS = 2
 #: `level_of`.
 _RATIO = {1: 1.95, 2: 1.39, 3: 1.14}
 _MARGIN = 0.999
+#: From here on are cells of points that are nowhere: beyond all others.
+_NOWHERE = (1 << 62) + 4 * RINGS
 
 
 class Cells(NamedTuple):
@@ -36,7 +39,8 @@ class Cells(NamedTuple):
     used: Array  # int64[3]: cells; the next point; blocks
     table: Array  # int32[2^k], open addressing: block or -1
     places: Array  # int64[blocks, 3]
-    inside: Array  # int32[blocks, 4^axes]: cell or -1
+    filled: Array  # int64[blocks]: the spots that are cells, as bits
+    inside: Array  # int32[blocks, 4^axes]: which cells
     newest: Array  # int32[cells]
     older: Array  # int32[points]
     cell_of: Array  # int32[points]
@@ -65,6 +69,7 @@ def new_cells(points: int, most: int, axes: int, first: int) -> Cells:
         np.array([0, first, 0], np.int64),
         np.full(slots, -1, np.int32),
         np.empty((most, 3), np.int64),
+        np.empty(most, np.int64),
         np.empty((most, 4**axes), np.int32),
         np.empty(most, np.int32),
         np.empty(points, np.int32),
@@ -81,8 +86,27 @@ def _spot(x: int, y: int, z: int) -> int:
 
 
 @leaf
+def _in_line(x: int, distance: int) -> int:
+    """Those of the cells 0..3 in a row, as bits, that are at most so far from x. x: -2..5; distance: 0..2"""
+    return ((1 << (2 * distance + 1)) - 1) << (x + 4 - distance) >> 4 & 15
+
+
+@leaf
+def _in_block(x: int, y: int, z: int, axes: int, distance: int) -> int:
+    """The spots of a block, as bits, of cells at most so far from (x, y, z), counted from its first cell."""
+    bits = _in_line(x, distance)
+    if axes > 1:
+        line = _in_line(y, distance)
+        bits *= (line & 1) | (line & 2) << 3 | (line & 4) << 6 | (line & 8) << 9
+    if axes > 2:
+        line = _in_line(z, distance)
+        bits *= (line & 1) | (line & 2) << 15 | (line & 4) << 30 | (line & 8) << 45
+    return bits
+
+
+@leaf
 def _note_around(cells: Cells, cell: int, x: int, y: int, z: int, axes: int, second: Array) -> None:
-    """Notes the cells around a new one. second: int32, with room for the second ring and one more"""
+    """Notes the cells around a new one. second: int32, with room for the second ring"""
     inside, near = cells.inside, cells.near
     across, above = RINGS if axes > 1 else 0, RINGS if axes > 2 else 0
     pairs, more = cells.after[cell * RINGS], 0
@@ -92,18 +116,33 @@ def _note_around(cells: Cells, cell: int, x: int, y: int, z: int, axes: int, sec
                 block = find_cell(cells.table, cells.places, block_x, block_y, block_z)
                 if block < 0:
                     continue
-                for i in range(max(x - RINGS, block_x * 4), min(x + RINGS, block_x * 4 + 3) + 1):
-                    for j in range(max(y - across, block_y * 4), min(y + across, block_y * 4 + 3) + 1):
-                        for k in range(max(z - above, block_z * 4), min(z + above, block_z * 4 + 3) + 1):
-                            other = inside[block, _spot(i, j, k)]
-                            outer = max(abs(i - x), abs(j - y), abs(k - z)) > 1
-                            near[pairs] = second[more] = other  # and overwritten if it is not one
-                            pairs += other >= 0 and not outer
-                            more += other >= 0 and outer
+                i, j, k = x - block_x * 4, y - block_y * 4, z - block_z * 4
+                inner = _in_block(i, j, k, axes, 1)
+                outer = cells.filled[block] & _in_block(i, j, k, axes, 2) & ~inner
+                inner &= cells.filled[block]
+                while inner:
+                    near[pairs] = inside[block, lowest(inner)]
+                    inner &= inner - 1
+                    pairs += 1
+                while outer:
+                    second[more] = inside[block, lowest(outer)]
+                    outer &= outer - 1
+                    more += 1
     cells.after[cell * RINGS + 1] = pairs
     for place in range(more):
         near[pairs + place] = second[place]
     cells.after[cell * RINGS + 2] = pairs + more
+
+
+@leaf
+def _is_somewhere(points: Array, point: int) -> bool:
+    """Whether all coordinates are numbers and not infinite; others are nobody's neighbours, not even of those
+    at the same place, so each is in a cell of its own.
+    """
+    total = 0.0
+    for axis in range(points.shape[1]):
+        total += points[point, axis] * 0.0
+    return total == 0.0
 
 
 @leaf
@@ -113,8 +152,10 @@ def _fill(cells: Cells, points: Array, stop: int, side: float, second: Array) ->
         x = cell_at(points[point, 0], side)
         y = cell_at(points[point, 1], side) if axes > 1 else 0
         z = cell_at(points[point, 2], side) if axes > 2 else 0
-        block = find_cell(cells.table, cells.places, x >> 2, y >> 2, z >> 2)
-        if block < 0 or inside[block, _spot(x, y, z)] < 0:
+        if not _is_somewhere(points, point):
+            x, y, z = _NOWHERE + 4 * RINGS * used[0], 0, 0
+        block, spot = find_cell(cells.table, cells.places, x >> 2, y >> 2, z >> 2), _spot(x, y, z)
+        if block < 0 or not cells.filled[block] >> spot & 1:
             if used[0] == len(cells.newest):
                 return False
             cell = used[0]
@@ -128,13 +169,13 @@ def _fill(cells: Cells, points: Array, stop: int, side: float, second: Array) ->
                     y >> 2,
                     z >> 2,
                 )
-                for spot in range(inside.shape[1]):
-                    inside[block, spot] = -1
+                cells.filled[block] = 0
                 used[2] += 1
-            inside[block, _spot(x, y, z)] = cell
+            cells.filled[block] |= 1 << spot
+            inside[block, spot] = cell
             cells.newest[cell] = -1
             used[0] += 1
-        cell = inside[block, _spot(x, y, z)]
+        cell = inside[block, spot]
         cells.cell_of[point] = cell
         cells.older[point] = cells.newest[cell]
         cells.newest[cell] = point
@@ -148,7 +189,7 @@ def fill(cells: Cells, points: Array, stop: int, side: float) -> bool:
 
     points: float64[n, axes]
     """
-    second = np.empty((2 * RINGS + 1) ** points.shape[1] + 1, np.int32)
+    second = np.empty((2 * RINGS + 1) ** points.shape[1], np.int32)
     return _fill(cells, points, stop, side, second)
 
 
@@ -165,3 +206,11 @@ def move(cells: Cells, first: int) -> bool:
     for cell in range(used[0]):
         cells.newest[cell] = max(cells.newest[cell] - first, -1)
     return True
+
+
+def with_room(cells: Cells, points: int) -> Cells:
+    """The same cells with room for so many points."""
+    count = int(cells.used[1])
+    older, cell_of = np.empty(points, np.int32), np.empty(points, np.int32)
+    older[:count], cell_of[:count] = cells.older[:count], cells.cell_of[:count]
+    return cells._replace(older=older, cell_of=cell_of)

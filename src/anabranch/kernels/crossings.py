@@ -61,7 +61,7 @@ def _touch(
     """Notes from `begin` on what a point touches in the windows `wanted`; returns where its notes end, or -1
     if there is no room for them. chains: from where to look, `count` of them.
     """
-    words, start, used = len(wanted), due.starts[0], begin
+    words, start, used = masks.shape[1], due.starts[0], begin
     last[:] = -1  # the tree that was noted last in each window: most often it is the only one
     for chain in range(count):
         other = chains[chain]
@@ -69,7 +69,7 @@ def _touch(
             distance = distance_of(points, border, other)
             if distance <= asked.ranges[-1]:
                 row = rank_of(distance, asked.ranges, asked.table, asked.scale) * words
-                for word in range(words):
+                for word in range(len(wanted)):
                     bits = wanted[word] & masks[other, word] & due.reach[row + word]
                     while bits:
                         window = word * BITS + lowest(bits)
@@ -93,8 +93,8 @@ def _unknown(due: Due, masks: Array, border: int, begun: int, wanted: Array) -> 
     """The windows that hold a point and in which it is not known to be core, into `wanted`; whether there are
     any. `begun` starts are no later than the point.
     """
-    some, words = False, len(wanted)
-    for word in range(words):
+    some, words = False, masks.shape[1]
+    for word in range(len(wanted)):
         wanted[word] = due.alive[begun * words + word] & ~masks[border, word]
         some |= wanted[word] != 0
     return some
@@ -107,7 +107,8 @@ def touched_by(
 ) -> Touched:  # fmt: skip
     """What the points `borders` (int32, ascending, from due.starts[0] on) touch; the grid has all points."""
     chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
-    wanted, last = np.empty(masks.shape[1], np.int64), np.empty(len(due.rank), np.int32)
+    wanted = np.empty((len(due.rank) + BITS - 1) // BITS, np.int64)  # of the words that hold windows
+    last = np.empty(len(due.rank), np.int32)
     touched = Touched(np.empty(256, np.int32), np.empty(256, np.int32), np.empty(256, np.int32))
     used = begun = 0
     for border in borders:

@@ -27,7 +27,9 @@ import numpy as np
 from anabranch.kernels.bits import lowest
 from anabranch.kernels.cells import RINGS, Cells
 from anabranch.kernels.cores import BITS
+from anabranch.kernels.distances import square_limit
 from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.leaders import Leaders, apart_in, join, new_leaders, tree_of
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import Grid, around, distance_of, square_of
 
@@ -37,9 +39,8 @@ NOBODY = (1 << 31) - 1
 
 
 class Trees(NamedTuple):
-    """For each core the cell that it counts as, one that follows none; for each window the trees of cells."""
+    """For each window the trees of cells, but only of those that follow none."""
 
-    cell_of: Array  # int32[points]
     leader: Array  # int32[windows, cells]: the cell that stands for the tree
     first: Array  # int32[windows, cells]: the earliest core of the tree of each cell that leads, or NOBODY
 
@@ -58,58 +59,17 @@ def some_windows(masks: Array, low: int, count: int, start: int, mask: Array) ->
 
 
 @leaf
-def tree_of(leader: Array, cell: int, window: int) -> int:
-    """The cell that stands for the tree of a cell; shortens the way there. leader: int32[cells, windows]
-
-    A cell's leader leads on to the one that stands for its tree, which leads itself.
-    """
-    while leader[cell, window] != cell:
-        leader[cell, window] = leader[leader[cell, window], window]
-        cell = leader[cell, window]
-    return cell
-
-
-@leaf
 def _followed(follows: Array, cell: int) -> int:
-    """The one that a cell follows in the end, and that follows none; shortens the way there."""
-    while follows[cell] != cell:
-        follows[cell] = follows[follows[cell]]
-        cell = follows[cell]
-    return cell
+    """The one that a cell follows in the end, and that follows none; shortens the way there.
 
-
-@leaf
-def _apart(leader: Array, one: int, other: int, both: int) -> int:
-    """Those of the windows `both` in which two cells are in different trees."""
-    apart = 0
-    while both:
-        window = lowest(both)
-        both &= both - 1
-        if leader[one, window] != leader[other, window]:
-            if tree_of(leader, one, window) != tree_of(leader, other, window):
-                apart |= 1 << window
-    return apart
-
-
-@leaf
-def _link(leader: Array, linked: Array, cell: int, windows: int) -> None:
-    """A cell has a leader, itself at first, in the windows in which it is linked to another."""
-    fresh = windows & ~linked[cell]
-    linked[cell] |= windows
-    while fresh:
-        leader[cell, lowest(fresh)] = cell
-        fresh &= fresh - 1
-
-
-@leaf
-def _join(leader: Array, linked: Array, one: int, other: int, windows: int) -> None:
-    _link(leader, linked, one, windows)
-    _link(leader, linked, other, windows)
-    while windows:
-        window = lowest(windows)
-        windows &= windows - 1
-        here, there = tree_of(leader, one, window), tree_of(leader, other, window)
-        leader[max(here, there), window] = min(here, there)
+    Whether a cell follows any cannot be foretold, but that the one it follows follows none.
+    """
+    up = follows[np.uint64(cell)]
+    while True:
+        top = follows[np.uint64(up)]
+        if top == up:
+            return up
+        follows[np.uint64(cell)] = up = top
 
 
 @leaf
@@ -121,19 +81,19 @@ def _within(
 
     Squares of distances up to `within_all` are within all ranges; `most` is the largest of these.
     """
-    older = cells.older
+    older, limit = cells.older, square_limit(most)
     found = 0
     here = cells.newest[one]
     while here >= start and apart:
-        mine = mask[here] & apart
+        mine = mask[np.uint64(here)] & apart
         if mine:
             there = cells.newest[other]
-            while there >= start:
-                both = mine & mask[there]
+            while there >= start and mine:
+                both = mine & mask[np.uint64(there)]
                 if both:
                     square = square_of(points, here, there)
                     if square > within_all:
-                        distance = np.sqrt(square)
+                        distance = np.sqrt(square) if square <= limit else np.inf
                         if distance <= most:
                             both &= reach[rank_of(distance, asked.ranges, asked.table, asked.scale)]
                         else:
@@ -141,32 +101,30 @@ def _within(
                     found |= both
                     apart &= ~both
                     mine &= ~both
-                there = older[there]
-        here = older[here]
+                there = older[np.uint64(there)]
+        here = older[np.uint64(here)]
     return found
 
 
 @leaf
 def _join_near(
     cells: Cells, ring: int, points: Array, mask: Array, start: int, asked: Asked, reach: Array,
-    within_all: float, most: float, held: Array, linked: Array, leader: Array, follows: Array,
+    within_all: float, most: float, some: Array, held: Array, leaders: Leaders, follows: Array,
 ) -> None:  # fmt: skip
-    """Joins all cells with those of a ring around them."""
-    near, after = cells.near, cells.after
-    for cell in range(len(held)):
+    """Joins cells that have cores with those of a ring around them."""
+    near, after, linked = cells.near, cells.after, leaders.linked
+    for cell in some:
         mine = held[cell]
-        if not mine:
-            continue
         one = _followed(follows, cell)
         for spot in range(after[cell * RINGS + ring], after[cell * RINGS + ring + 1]):
-            both = mine & held[near[spot]]
+            both = mine & held[np.uint64(near[spot])]
             if not both:
                 continue
             other = _followed(follows, near[spot])
             if one == other:
                 continue
             known = both & linked[one] & linked[other]
-            apart = both & ~known | _apart(leader, one, other, known)
+            apart = both & ~known | apart_in(leaders, one, other, known)
             joined = 0
             if apart:
                 joined = _within(
@@ -179,59 +137,72 @@ def _join_near(
                 joined &= linked[other]
                 follows[other] = one
             if joined:
-                _join(leader, linked, one, other, joined)
+                join(leaders, one, other, joined)
             one = _followed(follows, one)
 
 
 @leaf
 def _hold(cell_of: Array, mask: Array, start: int, held: Array) -> None:
     for point in range(start, len(mask)):
-        held[cell_of[point]] |= mask[point]
+        held[np.uint64(cell_of[point])] |= mask[point]
+
+
+@kernel
+def _one_word(masks: Array, low: int, windows: int, start: int) -> Array:
+    """The windows low .. low + windows - 1 as one word for each row from `start` on, 0 for those before."""
+    mask = np.zeros(len(masks), np.int64)
+    some_windows(masks, low, windows, start, mask)
+    return mask
 
 
 @kernel
 def grow(
-    cells: Cells, points: Array, mask: Array, start: int, windows: int, asked: Asked, reach: Array,
-    least: float, most: float,
+    cells: Cells, points: Array, masks: Array, low: int, windows: int, start: int, asked: Asked, reach: Array,
+    least: float, most: float, counts_as: Array,
 ) -> Trees:  # fmt: skip
-    """The trees of the cores that `mask` (int64[stop]) tells of points start..stop, which are in the cells.
+    """The trees of points start..stop, which are in the cells, in the windows from `low` on, at most 63; and
+    for each core the cell that it counts as, one that follows none, into counts_as (int32[stop]).
 
-    First adjacent cells, then the second ring: by then nearly all cells there are in the same tree already.
-    reach: int64[ranks + 1], the windows with a range of at least this rank; ranges are least..most.
+    masks: int64[stop, words], the cores; reach: int64[ranks + 1, words], the windows with a range of at least
+    this rank; ranges of these windows are least..most. First come adjacent cells, then the second ring: by
+    then nearly all cells there are in the same tree already.
     """
+    mask, within = _one_word(masks, low, windows, start), _one_word(reach, low, windows, 0)
     used = cells.used[0]
-    held, linked = np.zeros(used, np.int64), np.zeros(used, np.int64)
+    held = np.zeros(used, np.int64)
     _hold(cells.cell_of, mask, start, held)
-    leader, follows = np.empty((used, windows), np.int32), np.arange(used).astype(np.int32)
+    follows = np.arange(used).astype(np.int32)
+    some = np.flatnonzero(held)
+    leaders = new_leaders(used, len(some), windows)
     for ring in range(RINGS):
         _join_near(
-            cells, ring, points, mask, start, asked, reach, least * least * (1.0 - 1e-15), most,
-            held, linked, leader, follows,
+            cells, ring, points, mask, start, asked, within, least * least * (1.0 - 1e-15), most,
+            some, held, leaders, follows,
         )  # fmt: skip
-    return _flat(cells.cell_of, leader, linked, held, follows, start, mask)
+    return _flat(cells.cell_of, leaders, some, follows, start, mask, counts_as)
 
 
 @leaf
-def _places(held: Array, follows: Array, place: Array) -> int:
+def _places(some: Array, follows: Array, place: Array) -> int:
     """Numbers cells with cores that follow none, in `place`; the others get that of the one they follow."""
     left = 0
-    for cell in range(len(held)):
-        if held[cell] and follows[cell] == cell:
+    for cell in some:
+        if follows[cell] == cell:
             place[cell] = left
             left += 1
-    for cell in range(len(held)):
-        if held[cell]:
-            place[cell] = place[_followed(follows, cell)]
+    for cell in some:
+        place[cell] = place[_followed(follows, cell)]
     return left
 
 
 @leaf
-def _lead(leader: Array, linked: Array, held: Array, follows: Array, place: Array, flat: Array) -> None:
-    windows = leader.shape[1]
-    for cell in range(len(held)):
-        if held[cell] and follows[cell] == cell:
-            for window in range(windows):
-                tree = tree_of(leader, cell, window) if linked[cell] >> window & 1 else cell
+def _lead(leaders: Leaders, some: Array, follows: Array, place: Array, flat: Array) -> None:
+    for cell in some:
+        if follows[cell] == cell:
+            for window in range(leaders.windows):
+                tree = cell
+                if leaders.linked[cell] >> window & 1:
+                    tree = leaders.cell_of[tree_of(leaders, leaders.row_of[cell], window)]
                 flat[window, place[cell]] = place[tree]
 
 
@@ -243,7 +214,7 @@ def _first_cores(
     """The cell that each core counts as and the earliest core of each tree."""
     for point in range(start, len(mask)):
         if mask[point]:
-            cell = place[cell_of[point]]
+            cell = np.uint64(place[np.uint64(cell_of[point])])
             counts_as[point] = cell
             bits = mask[point] & ~seen[cell]
             seen[cell] |= bits
@@ -251,34 +222,32 @@ def _first_cores(
                 window = lowest(bits)
                 bits &= bits - 1
                 tree = flat[window, cell]
-                first[window, tree] = min(first[window, tree], point)
+                first[window, np.uint64(tree)] = min(first[window, np.uint64(tree)], point)
 
 
 @kernel
 def _flat(
-    cell_of: Array, leader: Array, linked: Array, held: Array, follows: Array, start: int, mask: Array
+    cell_of: Array, leaders: Leaders, some: Array, follows: Array, start: int, mask: Array, counts_as: Array
 ) -> Trees:
     """Leaves only cells with cores that follow none, and in each window the one that stands for the tree."""
-    used, windows = leader.shape
-    place = np.empty(used, np.int32)
-    left = _places(held, follows, place)
+    windows, place = leaders.windows, np.empty(len(follows), np.int32)
+    left = _places(some, follows, place)
     flat, first = np.empty((windows, left), np.int32), np.full((windows, left), NOBODY, np.int32)
-    _lead(leader, linked, held, follows, place, flat)
-    counts_as, seen = np.zeros(len(mask), np.int32), np.zeros(left, np.int64)
-    _first_cores(cell_of, mask, start, place, flat, seen, counts_as, first)
-    return Trees(counts_as, flat, first)
+    _lead(leaders, some, follows, place, flat)
+    _first_cores(cell_of, mask, start, place, flat, np.zeros(left, np.int64), counts_as, first)
+    return Trees(flat, first)
 
 
 @kernel
 def grow_points(
-    points: Array, mask: Array, start: int, grid: Grid, side: float, rings: int, windows: int, asked: Asked,
-    reach: Array,
+    points: Array, masks: Array, low: int, windows: int, start: int, grid: Grid, side: float, rings: int,
+    asked: Asked, reach: Array, counts_as: Array,
 ) -> Trees:  # fmt: skip
     """The same with every point a cell of its own, by the search grid: for many coordinates or huge ones."""
+    mask, within = _one_word(masks, low, windows, start), _one_word(reach, low, windows, 0)
     ranges, table, scale = asked.ranges, asked.table, asked.scale
     stop = len(mask)
-    leader, linked = np.empty((stop, windows), np.int32), np.zeros(stop, np.int64)
-    itself = np.arange(stop).astype(np.int32)
+    leaders, itself = new_leaders(stop, stop - start, windows), np.arange(stop).astype(np.int32)
     chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
     for point in range(start, stop):
         if not mask[point]:
@@ -289,9 +258,10 @@ def grow_points(
                 if other < point and mask[point] & mask[other]:
                     distance = distance_of(points, point, other)
                     if distance <= ranges[-1]:
-                        joined = mask[point] & mask[other] & reach[rank_of(distance, ranges, table, scale)]
-                        _join(leader, linked, point, other, joined)
+                        both = mask[point] & mask[other] & within[rank_of(distance, ranges, table, scale)]
+                        known = both & leaders.linked[point] & leaders.linked[other]
+                        apart = both & ~known | apart_in(leaders, point, other, known)
+                        if apart:
+                            join(leaders, point, other, apart)
                 other = grid.older[other]
-    held = mask.copy()
-    held[:start] = 0
-    return _flat(itself, leader, linked, held, itself.copy(), start, mask)
+    return _flat(itself, leaders, np.flatnonzero(mask), itself.copy(), start, mask, counts_as)

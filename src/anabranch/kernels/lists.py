@@ -12,6 +12,7 @@ import numpy as np
 from anabranch.kernels.jit import leaf
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import distance_of
+from anabranch.kernels.wide import WORDS, below, load, prefetch, store
 
 Array = np.ndarray[Any, Any]
 
@@ -23,6 +24,8 @@ _LIVES, _NEAR = 18, 26
 _RANK = _LIVES + _NEAR
 MOST_LIVES = (1 << _LIVES) - 1  # stands for that many or more: such an entry is never dropped
 _NEWEST = (1 << _NEAR) - 1
+#: Is more than any entry, and of a rank that none has.
+LAST = (1 << 63) - 1
 
 
 class Lists(NamedTuple):
@@ -61,17 +64,30 @@ def entry_of(rank: int, near: int, lives: int) -> int:
 def insert(entries: Array, low: int, high: int, entry: int) -> int:
     """Puts an entry into entries[low:high], which ascend and have room for it; returns its place."""
     place = high
-    while place > low and entries[place - 1] > entry:
-        entries[place] = entries[place - 1]
+    while place > low and entries[np.uint64(place - 1)] > entry:
+        entries[np.uint64(place)] = entries[np.uint64(place - 1)]
         place -= 1
-    entries[place] = entry
+    entries[np.uint64(place)] = entry
     return place
 
 
 @leaf
-def in_order(lists: Lists, point: int, top: int, near: Array, far: Array) -> int:
-    """The list of a point with the newcomers behind it, by rank, as far as rank `top`: neighbours into
-    `near`, their ranks into `far`. Returns how many there are. Sorts the newcomers where they wait.
+def prefetch_list(lists: Lists, point: int) -> None:
+    """Soon the list of a point will be looked at; lists lie in no order that a processor could foretell."""
+    if point < len(lists.at):
+        at = lists.at[point]
+        for line in range(5):
+            prefetch(lists.pool, at + line * WORDS)
+
+
+@leaf
+def in_order(lists: Lists, point: int, top: int, entries: Array) -> int:
+    """The list of a point with the newcomers behind it, in order, as far as rank `top`, into `entries`, which
+    has room for WORDS more, and LAST behind it. Returns how many there are. Sorts the newcomers where they
+    wait.
+
+    Entries are copied eight at a time; those too many are overwritten. A list that has any can be read beyond
+    its end, as a box is behind it.
     """
     pool, old = lists.pool, lists.at[point]
     end = old + lists.size[point]
@@ -81,15 +97,20 @@ def in_order(lists: Lists, point: int, top: int, near: Array, far: Array) -> int
     beyond = (top + 1) << _RANK
     size = 0
     for new in range(end, last + 1):
-        newcomer = min(pool[new], beyond) if new < last else beyond
-        while old < end and pool[old] < newcomer:
-            near[size], far[size] = near_in(pool[old]), rank_in(pool[old])
-            old += 1
-            size += 1
+        newcomer = min(pool[np.uint64(new)], beyond) if new < last else beyond
+        while old < end:
+            some = load(pool, old)
+            store(entries, size, some)
+            count = min(below(some, newcomer), end - old)
+            old += count
+            size += count
+            if count < WORDS:
+                break
         if newcomer == beyond:
             break
-        near[size], far[size] = near_in(newcomer), rank_in(newcomer)
+        entries[np.uint64(size)] = newcomer
         size += 1
+    entries[np.uint64(size)] = LAST
     return size
 
 

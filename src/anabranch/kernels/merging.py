@@ -17,7 +17,7 @@ from anabranch.kernels.cores import BITS
 from anabranch.kernels.crossings import Touched
 from anabranch.kernels.forest import NOBODY
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.nearest_core import Edges
+from anabranch.kernels.nearest_core import Edges, core_in, pair_of
 from anabranch.kernels.roles import Woods
 from anabranch.kernels.searchgrid import distance_of
 
@@ -54,7 +54,7 @@ def unite_known(woods: Woods, masks: Array, place: Array, known: Array, cells: A
     """
     for border in range(len(place)):
         point = place[border]
-        for word in range(masks.shape[1]):
+        for word in range(known.shape[1]):
             bits = known[border, word] & masks[point, word]
             while bits:
                 window = word * BITS + lowest(bits)
@@ -88,37 +88,38 @@ def flatten(woods: Woods) -> None:
 
 
 @kernel
-def nearest_edges(edges: Edges, masks: Array, points: Array) -> Edges:
+def nearest_edges(points: Array, cores: Array, windows: Array, masks: Array, coordinates: Array) -> Edges:
     """Of all that parts found, the nearest core of each edge in each window; nothing for points that are
-    core. points: float64[points, axes]
+    core. points, cores, windows: int32[edges]; coordinates: float64[points, axes]
     """
-    windows, count = masks.shape[1] * BITS, len(edges.point)
-    ends = np.zeros(windows + 1, np.int64)
-    for window in edges.window:
+    count, ends = len(points), np.zeros(masks.shape[1] * BITS + 1, np.int64)
+    for window in windows:
         ends[window + 1] += 1
-    for window in range(1, windows + 1):
+    for window in range(1, len(ends)):
         ends[window] += ends[window - 1]
     order = np.empty(count, np.int64)
     for edge in range(count):
-        order[ends[edges.window[edge]]] = edge
-        ends[edges.window[edge]] += 1
+        order[ends[windows[edge]]] = edge
+        ends[windows[edge]] += 1
     at = np.full(len(masks), -1, np.int64)  # where the edge of each point is among the chosen ones
-    point, core, window = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32)
-    used = begin = 0
-    for rank in range(count):
-        edge = order[rank]
-        one, other, w = edges.point[edge], edges.core[edge], edges.window[edge]
-        if used > begin and window[begin] != w:
-            begin = used
-        if masks[one, w // BITS] >> (w % BITS) & 1:
-            continue
-        held = at[one]
-        if held < begin or held >= used or point[held] != one:
-            at[one] = used
-            point[used], core[used], window[used] = one, other, w
-            used += 1
-            continue
-        before, now = distance_of(points, one, core[held]), distance_of(points, one, other)
-        if now < before or (now == before and other < core[held]):
-            core[held] = other
-    return Edges(point[:used], core[:used], window[:used])
+    chosen = Edges(np.empty(count, np.int64), np.zeros(len(ends), np.int64), np.zeros(len(ends), np.int64))
+    pairs, used, rank = chosen.pairs, 0, 0
+    for window in range(len(ends)):
+        chosen.begin[window] = used
+        while rank < count and windows[order[rank]] == window:
+            point, core = points[order[rank]], cores[order[rank]]
+            rank += 1
+            if masks[point, window // BITS] >> (window % BITS) & 1:
+                continue
+            held = at[point]
+            if held < chosen.begin[window]:
+                at[point] = used
+                pairs[used] = pair_of(point, core)
+                used += 1
+                continue
+            other = core_in(pairs[held])
+            before, now = distance_of(coordinates, point, other), distance_of(coordinates, point, core)
+            if now < before or (now == before and core < other):
+                pairs[held] = pair_of(point, core)
+        chosen.end[window] = used
+    return chosen

@@ -29,7 +29,7 @@ import numpy as np
 from anabranch.kernels.bits import highest
 from anabranch.kernels.distances import square_limit
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.lists import BOX, MOST_LIVES, Lists, entry_of, insert, near_in, rank_in
+from anabranch.kernels.lists import BOX, MOST_LIVES, Lists, entry_of, insert, near_in, prefetch_list, rank_in
 from anabranch.kernels.ranks import Asked, rank_of
 from anabranch.kernels.searchgrid import Grid, around, into_grid, square_of
 
@@ -50,27 +50,27 @@ def _settled(
         insert(pool, at + size, at + place, pool[at + place])
     old = box = kept = newer = 0
     while old < size or box < new:
-        if box == new or (old < size and pool[at + old] < pool[at + size + box]):
-            entry = pool[at + old]
+        if box == new or (old < size and pool[np.uint64(at + old)] < pool[np.uint64(at + size + box)]):
+            entry = pool[np.uint64(at + old)]
             old += 1
             lives = entry & MOST_LIVES
             if lives < MOST_LIVES:
                 lives -= box
         else:
-            entry = pool[at + size + box]
-            lives = limits[rank_in(entry)]
+            entry = pool[np.uint64(at + size + box)]
+            lives = limits[np.uint64(rank_in(entry))]
             for other in range(box):  # newcomers of no higher rank
-                lives -= near_in(pool[at + size + other]) > near_in(entry)
+                lives -= near_in(pool[np.uint64(at + size + other)]) > near_in(entry)
             box += 1
         near = near_in(entry)
         if lives <= 0 or near < first:
             continue
         rank = rank_in(entry)
-        merged[kept] = entry_of(rank, near, lives)
+        merged[np.uint64(kept)] = entry_of(rank, near, lives)
         kept += 1
         if near > owner:
             newer += 1
-            if newer >= limits[rank]:
+            if newer >= limits[np.uint64(rank)]:
                 bounds[owner] = rank
                 while kept > 0 and rank_in(merged[kept - 1]) >= rank:
                     kept -= 1
@@ -105,41 +105,43 @@ def _settle_full(lists: Lists, first: int, limits: Array, merged: Array) -> bool
 
 @leaf
 def _gather(
-    points: Array, point: int, first: int, grid: Grid, side: float, rings: int, largest: float,
-    chains: Array, near: Array, far: Array, seen: Array,
+    points: Array, point: int, first: int, grid: Grid, side: float, rings: int, asked: Asked, chains: Array,
+    near: Array, squares: Array, rank: Array, seen: Array,
 ) -> int:  # fmt: skip
     """The earlier points within the largest range, in any order, into `near`; returns how many.
 
-    far[neighbour] becomes the distance. seen: int64, a bit for each point from `first` on, is set for each of
-    them.
+    rank[neighbour] becomes the rank of its distance. seen: int64, a bit for each point from `first` on, is
+    set for each of them. Who is near cannot be foretold: candidates are written down one over the other.
     """
-    limit = square_limit(largest)
-    older = grid.older
-    found = 0
+    ranges, table, scale = asked.ranges, asked.table, asked.scale
+    largest = ranges[-1]
+    limit, older = square_limit(largest), grid.older
+    some = found = 0
     for chain in range(around(grid, points, point, first, side, rings, chains)):
         candidate = chains[chain]
         while candidate >= first:
             square = square_of(points, point, candidate)
-            if square <= limit:
-                distance = np.sqrt(square)
-                if distance <= largest:
-                    near[found] = candidate
-                    far[candidate] = distance
-                    found += 1
-                    bit = candidate - first
-                    seen[bit >> 5] |= 1 << (bit & 31)
-            candidate = older[candidate]
+            near[np.uint64(some)], squares[np.uint64(some)] = candidate, square
+            some += square <= limit
+            candidate = older[np.uint64(candidate)]
+    for place in range(some):
+        distance, candidate = np.sqrt(squares[place]), near[place]
+        if distance <= largest:
+            near[np.uint64(found)] = candidate
+            found += 1
+            rank[np.uint64(candidate)] = rank_of(distance, ranges, table, scale)
+            bit = candidate - first
+            seen[np.uint64(bit >> 5)] |= 1 << (bit & 31)
     return found
 
 
 @leaf
-def _own_list(owner: int, first: int, far: Array, seen: Array, asked: Asked, own: Array) -> int:
+def _own_list(owner: int, first: int, ranks: Array, seen: Array, limits: Array, own: Array) -> int:
     """The list of a new point into `own`, from the bits of its neighbours, newest first; returns its size.
 
     A neighbour that has `limit` of no higher rank in the list already, all of them newer, is left out; when
     that holds for rank 0, it holds for all that are older. All bits are cleared.
     """
-    ranges, limits, table, scale = asked.ranges, asked.limits, asked.table, asked.scale
     size = 0
     done = limits[0] == 0
     for word in range((owner - first) >> 5, -1, -1):
@@ -149,12 +151,12 @@ def _own_list(owner: int, first: int, far: Array, seen: Array, asked: Asked, own
             top = highest(bits)
             bits ^= 1 << top
             near = first + (word << 5) + top
-            rank = rank_of(far[near], ranges, table, scale)
-            limit = limits[rank]
-            if limit == 0 or (size >= limit and rank_in(own[limit - 1]) <= rank):
+            rank = ranks[np.uint64(near)]
+            limit = limits[np.uint64(rank)]
+            if limit == 0 or (size >= limit and rank_in(own[np.uint64(limit - 1)]) <= rank):
                 continue
             place = insert(own, 0, size, entry_of(rank, near, 0))
-            own[place] = entry_of(rank, near, limit - place)
+            own[np.uint64(place)] = entry_of(rank, near, limit - place)
             size += 1
             done = size >= limits[0] and rank_in(own[limits[0] - 1]) == 0
     return size
@@ -163,15 +165,15 @@ def _own_list(owner: int, first: int, far: Array, seen: Array, asked: Asked, own
 @leaf
 def _enter(
     points: Array, start: int, stop: int, first: int, grid: Grid, side: float, rings: int, lists: Lists,
-    asked: Asked, chains: Array, near: Array, far: Array, seen: Array, own: Array, merged: Array,
+    asked: Asked, chains: Array, near: Array, squares: Array, ranks: Array, seen: Array, own: Array,
+    merged: Array,
 ) -> int:  # fmt: skip
-    ranges, limits, table, scale = asked.ranges, asked.limits, asked.table, asked.scale
-    pool, bounds = lists.pool, lists.bound
+    limits, pool, bounds = asked.limits, lists.pool, lists.bound
     if not _settle_full(lists, first, limits, merged):
         return start
     for point in range(start, stop):
-        found = _gather(points, point, first, grid, side, rings, ranges[-1], chains, near, far, seen)
-        size = _own_list(point, first, far, seen, asked, own)
+        found = _gather(points, point, first, grid, side, rings, asked, chains, near, squares, ranks, seen)
+        size = _own_list(point, first, ranks, seen, limits, own)
         at = lists.used[0]
         if at + size + BOX > len(pool):
             return point
@@ -182,15 +184,14 @@ def _enter(
         for place in range(size):
             pool[at + place] = own[place]
         for place in range(found):
-            owner = near[place]
-            if bounds[owner] == 0:
-                continue
-            rank = rank_of(far[owner], ranges, table, scale)
-            if rank < bounds[owner] and limits[rank]:
+            owner = np.uint64(near[place])
+            rank = ranks[owner]
+            if rank < bounds[owner] and limits[np.uint64(rank)]:
                 new = lists.new[owner]
-                pool[lists.at[owner] + lists.size[owner] + new] = entry_of(rank, point, 0)
+                pool[np.uint64(lists.at[owner] + lists.size[owner] + new)] = entry_of(rank, point, 0)
                 lists.new[owner] = new + 1
                 if new + 1 == BOX:
+                    prefetch_list(lists, near[place])
                     lists.full[lists.used[1]] = owner
                     lists.used[1] += 1
         into_grid(grid, points, point, side)
@@ -210,10 +211,25 @@ def enter(
     hold the points before `start`. It has come to an end if it returns `stop` and no box is full.
     """
     chains = np.empty((2 * rings + 1) ** min(3, points.shape[1]), np.int32)
-    near = np.empty(stop - first + 1, np.int32)
-    far = np.empty(stop, np.float64)
+    near, squares = np.empty(stop - first + 1, np.int32), np.empty(stop - first + 1, np.float64)
+    ranks_of = np.empty(stop, np.int32)
     seen = np.zeros(((stop - first) >> 5) + 1, np.int64)
     own, merged = np.empty(stop - first + 1, np.int64), np.empty(stop - first + BOX + 1, np.int64)
     return _enter(
-        points, start, stop, first, grid, side, rings, lists, asked, chains, near, far, seen, own, merged
+        points,
+        start,
+        stop,
+        first,
+        grid,
+        side,
+        rings,
+        lists,
+        asked,
+        chains,
+        near,
+        squares,
+        ranks_of,
+        seen,
+        own,
+        merged,
     )

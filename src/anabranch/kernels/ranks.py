@@ -54,11 +54,13 @@ def new_asked(patterns: Sequence[tuple[float, int]]) -> Asked:
 def rank_of(distance: float, ranges: Array, table: Array, scale: float) -> int:
     """The rank of a distance within the largest range."""
     place = min(int(distance * scale), len(table) - 4)
-    low, high = table[place], table[place + 3]
-    while low < high:
+    low, high = np.int64(table[np.uint64(place)]), np.int64(table[np.uint64(place + 3)])
+    while high - low > 2:
         middle = (low + high) >> 1
         if ranges[middle] < distance:
             low = middle + 1
         else:
             high = middle
+    low += ranges[np.uint64(low)] < distance  # at most two more; nobody could foretell a branch
+    low += ranges[np.uint64(low)] < distance
     return low

@@ -14,7 +14,8 @@ from anabranch.kernels.bits import lowest
 from anabranch.kernels.cores import BITS, Due
 from anabranch.kernels.forest import NOBODY
 from anabranch.kernels.jit import kernel, leaf
-from anabranch.kernels.nearest_core import Edges
+from anabranch.kernels.nearest_core import Edges, core_in, point_in
+from anabranch.kernels.wide import CHOICES, choose
 
 Array = np.ndarray[Any, Any]
 
@@ -59,49 +60,39 @@ def _label(
     mask: Array, bit: int, cell_of: Array, of_cell: Array, begin: int, stop: int, at: int, clusters: Array,
     roles: Array,
 ) -> None:  # fmt: skip
-    """Writes clusters and roles of one window, as far as cores go. Places are unsigned, and each loop has one
-    width of numbers, so that a processor can take many at once.
-    """
-    first, to, size = np.uint64(begin), np.uint64(at), np.uint64(stop - begin)
-    for place in range(size):
-        roles[to + place] = np.uint8(mask[first + place] >> bit & CORE)
-    for place in range(size):
-        clusters[to + place] = of_cell[np.uint32(cell_of[first + place])] * np.int32(roles[to + place])
-
-
-@leaf
-def _by_window(edges: Edges, after: Array, point: Array, core: Array) -> None:
-    """Makes after[w] where the edges of window w end, in point and core; they stay by arrival."""
-    for window in edges.window:
-        after[window + 1] += 1
-    for window in range(1, len(after)):
-        after[window] += after[window - 1]
-    for edge in range(len(edges.window)):
-        place = after[edges.window[edge]]
-        after[edges.window[edge]] += 1
-        point[place], core[place] = edges.point[edge], edges.core[edge]
+    """Writes clusters and roles of one window, as far as cores go."""
+    shift = at - begin
+    if stop - begin < CHOICES:
+        for point in range(begin, stop):
+            roles[shift + point] = mask[point] >> bit & CORE
+            clusters[shift + point] = of_cell[cell_of[point]] * roles[shift + point]
+        return
+    for point in range(begin, stop - CHOICES, CHOICES):
+        choose(mask, point, bit, cell_of, of_cell, clusters, roles, shift + point)
+    point = stop - CHOICES  # the last ones; some may be written twice
+    choose(mask, point, bit, cell_of, of_cell, clusters, roles, shift + point)
 
 
 @leaf
 def _role_of_all(
-    window: int, mask: Array, bit: int, cell_of: Array, woods: Woods, due: Due, stop: int, after: Array,
-    point: Array, core: Array, bitmap: Array, holder: Array, of_cell: Array, at: int, clusters: Array,
-    roles: Array,
+    window: int, mask: Array, bit: int, cell_of: Array, woods: Woods, edges: Edges, due: Due, stop: int,
+    bitmap: Array, holder: Array, of_cell: Array, at: int, clusters: Array, roles: Array,
 ) -> int:  # fmt: skip
     """Clusters and roles in one window; returns how many clusters it has."""
-    first, leader = woods.first, woods.leader
+    first, leader, pairs = woods.first, woods.leader, edges.pairs
     low, high, begin = woods.at[window], woods.at[window + 1], due.starts[due.group[window]]
-    edge, last = after[window - 1] if window else 0, after[window]
-    for place in range(edge, last):
-        tree = low + leader[low + cell_of[core[place]]]
-        first[tree] = min(first[tree], point[place])
+    for edge in range(np.uint64(edges.begin[window]), np.uint64(edges.end[window])):
+        cell = np.uint64(low + cell_of[np.uint64(core_in(pairs[edge]))])
+        tree = np.uint64(low + leader[cell])
+        first[tree] = min(first[tree], point_in(pairs[edge]))
     count = _number(first, low, high, begin, bitmap, holder)
-    for cell in range(high - low):
-        of_cell[cell] = first[low + leader[low + cell]]
+    for place in range(high - low):
+        of_cell[place] = first[low + leader[low + place]]
     _label(mask, bit, cell_of, of_cell, begin, stop, at, clusters, roles)
-    for place in range(edge, last):
-        clusters[at + point[place] - begin] = of_cell[cell_of[core[place]]]
-        roles[at + point[place] - begin] = EDGE
+    for edge in range(np.uint64(edges.begin[window]), np.uint64(edges.end[window])):
+        member = np.uint64(at - begin + point_in(pairs[edge]))
+        clusters[member] = of_cell[np.uint64(cell_of[np.uint64(core_in(pairs[edge]))])]
+        roles[member] = EDGE
     return count
 
 
@@ -118,17 +109,14 @@ def roles_in(
     longest, windows = stop - due.starts[0], len(due.rank)
     bitmap, holder = np.zeros((longest >> 5) + 1, np.int64), np.empty(longest, np.int32)
     of_cell = np.zeros(len(woods.leader) + 1, np.int32)
-    after, some = np.zeros(windows + 1, np.int64), len(edges.window)
-    point, core = np.empty(some, np.int32), np.empty(some, np.int32)
-    _by_window(edges, after, point, core)
     mask = masks[:, 0].copy()
     for window in range(windows):
         if window and window % BITS == 0:
             mask = masks[:, window // BITS].copy()
         cell_of = woods.cell_of[woods.part[window]]
         counts[window] = _role_of_all(
-            window, mask, window % BITS, cell_of, woods, due, stop, after, point, core, bitmap, holder,
-            of_cell, at[window], clusters, roles,
+            window, mask, window % BITS, cell_of, woods, edges, due, stop, bitmap, holder, of_cell,
+            at[window], clusters, roles,
         )  # fmt: skip
 
 

@@ -52,12 +52,12 @@ def cell_side(largest: float) -> float:
 @leaf
 def square_of(points: Array, one: int, other: int) -> float:
     """The square of the Euclidean distance, summed in the order of the coordinates."""
-    total = 0.0
+    total, a, b = 0.0, np.uint64(one), np.uint64(other)
     if points.shape[1] == 2:  # a loop takes twice as long
-        across, along = points[one, 0] - points[other, 0], points[one, 1] - points[other, 1]
+        across, along = points[a, 0] - points[b, 0], points[a, 1] - points[b, 1]
         return across * across + along * along
     for axis in range(points.shape[1]):
-        difference = points[one, axis] - points[other, axis]
+        difference = points[a, axis] - points[b, axis]
         total += difference * difference
     return total
 

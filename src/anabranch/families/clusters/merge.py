@@ -17,7 +17,6 @@ import numpy as np
 from anabranch.families.clusters.found import Grown
 from anabranch.kernels import cores, merging
 from anabranch.kernels.crossings import Touched
-from anabranch.kernels.nearest_core import Edges
 from anabranch.kernels.roles import Woods
 from anabranch.zones.columns import Array
 from anabranch.zones.state import Arrays
@@ -30,9 +29,9 @@ def merged(parts: Sequence[Arrays], ranges: Array, counts: Array, starts: Array,
     """
     rank = np.unique(ranges, return_inverse=True)[1]
     due = cores.new_due(rank, counts, starts - starts.min(), int(rank[-1]) + 1)
-    masks = np.zeros((len(points), due.counters.shape[0]), np.int64)
+    masks = np.zeros((len(points), due.counters.shape[1]), np.int64)
     for part in parts:
-        masks[part["place"][part["own"]]] = part["masks"][part["own"]]
+        masks[part["place"][part["own"]], : part["masks"].shape[1]] = part["masks"][part["own"]]
     woods, cells, shifts = _side_by_side(parts, len(starts), len(points))
     for part, of_rows, shift in zip(parts, cells, shifts, strict=True):
         borders = np.flatnonzero(~part["own"])
@@ -41,8 +40,10 @@ def merged(parts: Sequence[Arrays], ranges: Array, counts: Array, starts: Array,
         touched = Touched(part["touched point"], part["touched window"], part["touched tree"])
         merging.unite_touched(woods, masks, touched, shift)
     merging.flatten(woods)
-    found = (np.concatenate([part[f"edge {name}"] for part in parts]) for name in ("point", "core", "window"))
-    return Grown(due, masks, woods, merging.nearest_edges(Edges(*found), masks, points))
+    point, core, window = (
+        np.concatenate([part[f"edge {name}"] for part in parts]) for name in ("point", "core", "window")
+    )
+    return Grown(due, masks, woods, merging.nearest_edges(point, core, window, masks, points))
 
 
 def _side_by_side(

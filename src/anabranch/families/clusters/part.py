@@ -21,7 +21,7 @@ import numpy as np
 
 from anabranch.families.clusters.areas import Area
 from anabranch.families.clusters.structure import Pattern, Structure
-from anabranch.kernels import cores, searchgrid
+from anabranch.kernels import cores, nearest_core, searchgrid
 from anabranch.kernels.forest import NOBODY
 from anabranch.zones.columns import Array
 from anabranch.zones.state import Arrays
@@ -85,20 +85,21 @@ class Part:
         places = (self._positions - base).astype(np.int32)
         here = np.arange(least, len(places)) - shift
         owners, own = self._owners[least:], self._owners[least:] == self.area.zone
+        edge, core, window = nearest_core.one_by_one(edges)
         touched = self.structure.touched(here[owners > self.area.zone].astype(np.int32), grown)
         here = here[own | masks[here].any(axis=1)]
         return {
             "place": places[here + shift],
             "own": self._owners[here + shift] == self.area.zone,
-            "masks": masks[here],
+            "masks": masks[here, : cores.words_used(windows)],
             "runs": np.flatnonzero(np.diff(woods.part, prepend=-1, append=-1)),
             "cells": woods.cell_of[:, here],
             "at": woods.at,
             "leader": woods.leader,
             "first": _moved(woods.first, places, shift),
-            "edge point": places[edges.point + shift],
-            "edge core": places[edges.core + shift],
-            "edge window": edges.window,
+            "edge point": places[edge + shift],
+            "edge core": places[core + shift],
+            "edge window": window,
             "touched point": places[touched.point + shift],
             "touched window": touched.window,
             "touched tree": touched.tree,
@@ -113,12 +114,11 @@ def _moved(first: Array, places: Array, shift: int) -> Array:
 
 
 def _nothing(windows: int) -> Arrays:
-    words = -(-windows // cores.BITS)
     empty = np.empty(0, np.int32)
     names = ("place", "leader", "first", "edge point", "edge core", "edge window")
     return dict.fromkeys((*names, "touched point", "touched window", "touched tree"), empty) | {
         "own": np.empty(0, bool),
-        "masks": np.empty((0, words), np.int64),
+        "masks": np.empty((0, cores.words_used(windows)), np.int64),
         "runs": np.array([0, windows]),
         "cells": np.empty((1, 0), np.int32),
         "at": np.zeros(windows + 1, np.int64),

@@ -28,6 +28,7 @@ from anabranch.kernels import (
     ranks,
     roles,
     searchgrid,
+    wide,
 )
 from anabranch.zones.columns import Array
 
@@ -55,6 +56,7 @@ class Structure:
         self._levels: Array = np.empty(0, np.int64)  # the same, as far as coordinates let them be used
         self._cells: dict[int, cells.Cells] = {}  # of levels that were due
         self._labels = Labels()
+        self._pairs: Array = np.empty(0, np.int64)  # room for edges, reused
 
     @property
     def stop(self) -> int:
@@ -132,13 +134,17 @@ class Structure:
         return [found[window] for window in which.tolist()]
 
     def grown(self, ranges: Array, counts: Array, starts: Array) -> Grown:
-        """Cores, trees and edges of such windows, which are given by range; points count from `offset`."""
+        """Cores, trees and edges of such windows, which are given by range; points count from `offset`. Edges
+        hold until the next call.
+        """
         rank = np.searchsorted(self.asked.ranges, ranges)
         due = cores.new_due(rank, counts, starts - self.offset, len(self.asked.ranges))
-        masks = np.empty((self.count, due.counters.shape[0]), np.int64)
+        masks = wide.rows(self.count, due.counters.shape[1])
         cores.core_masks(self.lists, due, self.count, masks)
         woods = self._woods(self._levels[rank], masks, due)
-        edges = nearest_core.edges_in(self.lists, self.points, masks, due, self.count)
+        edges = nearest_core.room_for(due, self.count, self._pairs)
+        self._pairs = edges.pairs
+        nearest_core.edges_in(self.lists, self.points, masks, due, self.count, edges)
         return Grown(due, masks, woods, edges)
 
     def touched(self, borders: Array, grown: Grown) -> crossings.Touched:
@@ -150,53 +156,43 @@ class Structure:
 
     def _woods(self, levels: Array, masks: Array, due: cores.Due) -> roles.Woods:
         """The trees of all windows, by as many at a time as are of the same level and go into a word."""
-        start, stop, by_rank = int(due.starts[0]), self.count, due.reach.reshape(-1, masks.shape[1])
-        mask, reach = np.zeros(stop, np.int64), np.empty(len(by_rank), np.int64)
-        trees, sizes = [], []
-        for low, high in _runs(levels):
-            forest.some_windows(masks, low, high - low, start, mask)
-            forest.some_windows(by_rank, low, high - low, 0, reach)
-            level = int(levels[low])
+        start, reach = int(due.starts[0]), due.reach.reshape(-1, masks.shape[1])
+        ranges = self.asked.ranges[due.rank].tolist()
+        runs, trees = list(_runs(levels)), []
+        cell_of = np.zeros((len(runs), self.count), np.int32)
+        for counts_as, (low, high) in zip(cell_of, runs, strict=True):
+            which, level = (masks, low, high - low, start), int(levels[low])
             if level == _NO_LEVEL:
                 grown = forest.grow_points(
-                    self.points,
-                    mask,
-                    start,
-                    self.grid,
-                    self._side,
-                    self._rings,
-                    high - low,
-                    self.asked,
-                    reach,
+                    self.points, *which, self.grid, self._side, self._rings, self.asked, reach, counts_as
                 )
             else:
-                filled, (least, most) = self._cells_of(level), self.asked.ranges[due.rank[[low, high - 1]]]
-                grown = forest.grow(
-                    filled, self.points, mask, start, high - low, self.asked, reach, least, most
-                )
+                filled, least, most = self._cells_of(level), ranges[low], ranges[high - 1]
+                grown = forest.grow(filled, self.points, *which, self.asked, reach, least, most, counts_as)
             trees.append(grown)
-            sizes.append(high - low)
+        sizes = [high - low for low, high in runs]
         each = np.repeat([grown.leader.shape[1] for grown in trees], sizes)
         return roles.Woods(
-            np.repeat(np.arange(len(trees)), sizes),
-            np.stack([grown.cell_of for grown in trees]),
+            np.repeat(np.arange(len(runs)), sizes),
+            cell_of,
             np.concatenate([[0], np.cumsum(each)]),
             np.concatenate([grown.leader.ravel() for grown in trees]),
             np.concatenate([grown.first.ravel() for grown in trees]),
         )
 
     def _cells_of(self, level: int) -> cells.Cells:
-        """The cells of a level with all points in them."""
-        filled, side = self._cells.get(level), cells.side_of(level, self.axes)
-        if filled is not None and cells.fill(filled, self.points, self.count, side):
-            return filled
-        most = _LEAST_ROOM if filled is None else len(filled.newest)
-        while True:
-            filled = cells.new_cells(len(self.points), most, self.axes, self.first)
-            if cells.fill(filled, self.points, self.count, side) and 3 * filled.used[0] <= 2 * most:
-                self._cells[level] = filled
-                return filled
-            most *= 2
+        """The cells of a level with all points in them. When there is no room for more of them, they begin
+        anew with room for four times as many as there are now.
+        """
+        live, side, filled = self.count - self.first, cells.side_of(level, self.axes), self._cells.get(level)
+        most = live // 4
+        while filled is None or not cells.fill(filled, self.points, self.count, side):
+            if filled is not None:
+                alive = int((filled.newest[: filled.used[0]] >= self.first).sum())
+                most = min(2 * live, 4 * alive + self.count - int(filled.used[1]))
+            most = max(_LEAST_ROOM, most)
+            self._cells[level] = filled = cells.new_cells(len(self.points), most, self.axes, self.first)
+        return filled
 
     def _level(self, reach: float) -> int:
         """The level of a range; none where cells do not help and points are taken one by one."""
@@ -219,8 +215,9 @@ class Structure:
         points = self.points
         if not room <= len(points) < 4 * room:
             points = np.empty((room, self.axes), np.float64)
-            self._cells.clear()
         self._cells = {level: kept for level, kept in self._cells.items() if cells.move(kept, first)}
+        if len(points) != len(self.points):
+            self._cells = {level: cells.with_room(kept, len(points)) for level, kept in self._cells.items()}
         points[:live] = self.points[first : self.count]
         self.points = points
         self._renew_lists(self.count, len(points), first)
@@ -231,7 +228,7 @@ class Structure:
     def _renew_lists(self, count: int, room: int, shift: int) -> None:
         """Copies the lists of the points before `count` that are still needed into a pool with free room."""
         entries = lists.entries_of(self.lists, self.first, count)
-        renewed = lists.new_lists(room, entries + max(entries // 4, 16 * _LEAST_ROOM))
+        renewed = lists.new_lists(room, entries + max(entries // 2, 16 * _LEAST_ROOM))
         lists.carry_over(self.lists, renewed, shift, self.first, count)
         self.lists = renewed
 
