@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.kernels.boxes import BLOCK, BUNCH, BUNCHES, LEAF, boxes_of, sort_by_item, within
@@ -82,6 +82,7 @@ def test_near_squares_are_those_up_to_the_limit(
 
 
 @pytest.mark.parametrize("d", [1, 2, 4, 5])
+@settings(max_examples=30, deadline=None)  # the first call compiles
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(0, 60),
