@@ -98,7 +98,7 @@ def test_items_meet_the_balls_they_lie_in(
     radius = rng.choice([0.0, 0.125, 0.3, 1.0, math.inf], queries)
     fresh = data.draw(st.integers(0, n))
     boxes = boxes_of(place, data.draw(st.integers(0, fresh)), 64)
-    met = meet(boxes_of(np.ascontiguousarray(points.T), 0, most), radius, place, boxes, fresh)
+    met = meet(boxes_of(np.ascontiguousarray(points.T), 0, most), radius, place, boxes, fresh, 10**6)
     for query in range(queries):
         far = true_distances(place, points[query])
         inside = np.flatnonzero((far <= radius[query]) & (radius[query] < math.inf))
@@ -107,6 +107,13 @@ def test_items_meet_the_balls_they_lie_in(
         found = dict(zip(met.item[mine].tolist(), met.dist[mine].tolist(), strict=True))
         assert len(met.item[mine]) == len(inside)
         assert found == dict(zip(inside.tolist(), far[inside].tolist(), strict=True))
+
+
+def test_nobody_looks_if_too_many_lie_in_balls() -> None:
+    place, radius = np.zeros((2, 3000)), np.ones(100)
+    points, boxes = boxes_of(np.zeros((2, 100)), 0, 100), boxes_of(place, 0, BLOCK)
+    assert len(meet(points, radius, place, boxes, 0, 50_000).first) == 0
+    assert len(meet(points, radius, place, boxes, 0, 300_001).item) == 300_000
 
 
 @given(

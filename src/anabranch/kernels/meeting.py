@@ -153,9 +153,12 @@ def _as_many_as_fit(
 
 
 @kernel
-def meet(points: Boxes, radius: Array, place: Array, boxes: Boxes, fresh: int) -> Met:
-    """The items from `fresh` on in each ball. points: the queries' (item: which query); radius: float64, the
-    infinite ones are no balls; place: float64[d, n]; boxes: of the items, at least of the fresh ones.
+def meet(points: Boxes, radius: Array, place: Array, boxes: Boxes, fresh: int, most: int) -> Met:
+    """The items from `fresh` on in each ball; nobody looked if they would be about `most` or more, counted
+    once for each ball.
+
+    points: the queries' (item: which query); radius: float64, the infinite ones are no balls; place:
+    float64[d, n]; boxes: of the items, at least of the fresh ones.
     """
     limits, queries = _limits(points, radius), len(radius)
     leaves = points.item.shape[1]
@@ -174,6 +177,8 @@ def meet(points: Boxes, radius: Array, place: Array, boxes: Boxes, fresh: int) -
         at, used = _as_many_as_fit(at, order, points, limits, radius, place, work, pairs, used)
         if at == len(order):
             break
+        if used >= most:
+            return nobody_met()
         more = _new_pairs(2 * len(pairs.query))
         more.query[:used], more.item[:used] = pairs.query[:used], pairs.item[:used]
         more.dist[:used] = pairs.dist[:used]

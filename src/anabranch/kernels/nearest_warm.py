@@ -50,7 +50,7 @@ def warm_nearest() -> None:
         clock = np.zeros(2, moment)
         items = Items(place, np.arange(2), clock, np.empty((0, 2), np.bool_), 0, empty, clock[0].item(), 0)
         run(queries, stock, items, boxes, nobody_met(), moment(never).item(), True)
-    meet(boxes, np.ones(2), place, boxes, 0)
+    meet(boxes, np.ones(2), place, boxes, 0, 8)
     edges = np.zeros(1)
     cover(np.zeros(4, np.uint8), np.zeros((1, 1)), np.ones(1), edges, edges + 1, 1)
     places_of(np.arange(2), np.arange(2))

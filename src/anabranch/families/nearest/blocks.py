@@ -44,7 +44,7 @@ def boxes(state: State, by: By, numbers: Array, place: Array, fresh: int, many: 
         return new
     before = _in_a_row(known, numbers, fresh)
     known[:] = [*(kept for _, kept in before), _Kept(numbers[fresh:].copy(), fresh, new)]
-    return _side_by_side(before, new, len(numbers)) if before else new
+    return _side_by_side(before, new) if before else new
 
 
 def _in_a_row(known: list[_Kept], numbers: Array, fresh: int) -> list[tuple[int, _Kept]]:
@@ -65,7 +65,7 @@ def _in_a_row(known: list[_Kept], numbers: Array, fresh: int) -> list[tuple[int,
     return out[::-1]
 
 
-def _side_by_side(before: list[tuple[int, _Kept]], new: Boxes, stop: int) -> Boxes:
+def _side_by_side(before: list[tuple[int, _Kept]], new: Boxes) -> Boxes:
     """One set of boxes, with places as they are now."""
     parts, starts = [], []
     for place, (first, kept) in enumerate(before):

@@ -28,6 +28,9 @@ PREFIX = "candidates/"
 _OF_QUERY = ("radius", "limit", "seen", "pace", "known")
 _OF_CANDIDATE = ("dist", "number", "due")
 
+#: Pairs of an item and a ball that are held at a time: 12 bytes each, and 16 while they are found.
+_MOST_MET = 1 << 22
+
 #: Candidates at which a new query is pruned for the first time.
 _FIRST_LIMIT = 64
 
@@ -81,7 +84,8 @@ def move(
 
 def meetings(state: State, group: Group, place: Array, boxes: Boxes, fresh: int) -> list[Met]:
     """For each part, what of the items from `fresh` on lies in the balls of its queries. Only if there are
-    more queries than items; otherwise, and where queries of a part came or went, nobody looks.
+    more queries than items and not too much comes of it; otherwise, and where queries of a part came or
+    went, nobody looks.
     """
     total = sum(len(part.numbers) for part in group.parts)
     if total <= place.shape[1] - fresh:
@@ -98,7 +102,9 @@ def meetings(state: State, group: Group, place: Array, boxes: Boxes, fresh: int)
         held["radius"] if held is not None and same else np.full(len(part.numbers), np.inf)
         for held, same, part in zip(chunks, known, group.parts, strict=True)
     ]
-    met = meet(points, np.concatenate(radius), place, boxes, fresh)
+    met = meet(points, np.concatenate(radius), place, boxes, fresh, _MOST_MET)
+    if not len(met.first):
+        return [nobody_met()] * len(group.parts)
     out, first = [], 0
     for part, same in zip(group.parts, known, strict=True):
         stop = first + len(part.numbers)
