@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # A test's JVM does not live long enough for its second compiler to pay: half the processor time of a run.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+# The first call of a kernel compiles it, or loads it from disk; how long that takes is no property.
+hypothesis.settings.register_profile("without a deadline", deadline=None)
+hypothesis.settings.load_profile("without a deadline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

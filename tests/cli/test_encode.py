@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.cli.encode import Csv, JsonLines, Xml
@@ -52,7 +52,6 @@ def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([dict.fromkeys(SCHEMA.names), *rows], schema=SCHEMA).slice(1)
 
 
-@settings(deadline=None)
 @given(_rows)
 def test_json_is_the_plain_one(rows: list[dict[str, Any]]) -> None:
     batch = batch_of(rows)
@@ -67,7 +66,6 @@ def plain(value: Any) -> str:
     return value if isinstance(value, str) else str(json_row({"v": value})["v"])
 
 
-@settings(deadline=None)
 @given(_rows)
 def test_csv_can_be_read_back(rows: list[dict[str, Any]]) -> None:
     rows = [{**row, "coord.cel.name": (row["coord.cel.name"] or "").replace("\0", "")} for row in rows]
@@ -78,7 +76,6 @@ def test_csv_can_be_read_back(rows: list[dict[str, Any]]) -> None:
     assert read == [[plain(row[name]) for name in SCHEMA.names] for row in rows]
 
 
-@settings(deadline=None)
 @given(_rows)
 def test_xml_can_be_read_back(rows: list[dict[str, Any]]) -> None:
     encoder = Xml(SCHEMA)

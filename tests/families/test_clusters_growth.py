@@ -52,7 +52,6 @@ def _is_growth(points: np.ndarray, small: Found, large: Found, reach: float) -> 
 
 
 @given(_PLACES, _RANGES, _COUNTS, _COUNTS)
-@settings(deadline=None)
 def test_lemma_5_1_a_smaller_count_is_a_growth(places: list, reach: float, one: int, other: int) -> None:
     points = np.array(places) / 4
     small, large = _found(points, [((reach, max(one, other)), 0), ((reach, min(one, other)), 0)])
@@ -60,7 +59,6 @@ def test_lemma_5_1_a_smaller_count_is_a_growth(places: list, reach: float, one: 
 
 
 @given(_PLACES, _RANGES, _RANGES, _COUNTS)
-@settings(deadline=None)
 def test_lemma_5_3_a_larger_range_is_a_growth(places: list, one: float, other: float, count: int) -> None:
     points = np.array(places) / 4
     small, large = _found(points, [((min(one, other), count), 0), ((max(one, other), count), 0)])
@@ -68,7 +66,6 @@ def test_lemma_5_3_a_larger_range_is_a_growth(places: list, one: float, other: f
 
 
 @given(_PLACES, st.tuples(_RANGES, _RANGES), st.tuples(_COUNTS, _COUNTS))
-@settings(deadline=None)
 def test_lemma_5_5_a_more_relaxed_query_is_a_growth(
     places: list, reaches: tuple[float, float], counts: tuple[int, int]
 ) -> None:
@@ -79,7 +76,6 @@ def test_lemma_5_5_a_more_relaxed_query_is_a_growth(
 
 
 @given(_PLACES, _RANGES, _COUNTS, st.data())
-@settings(deadline=None)
 def test_lemma_6_2_an_earlier_predicted_window_is_a_growth(
     places: list, reach: float, count: int, data: st.DataObject
 ) -> None:
@@ -136,7 +132,7 @@ def test_lemma_5_7_memory_does_not_grow_along_a_path_of_both() -> None:
 
 
 @given(_PLACES, st.lists(st.tuples(_RANGES, _COUNTS), min_size=1, max_size=12))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_no_list_is_longer_than_the_skyband_of_distances(places: list, patterns: list[Pattern]) -> None:
     """Lemma 4.1's part: what is kept for a point is bounded by the largest count, not by how many ask."""
     points = np.array(places) / 4

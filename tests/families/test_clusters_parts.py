@@ -62,7 +62,7 @@ def _check(
             assert found[kind].roles.tolist() == roles.tolist()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_parts_know_what_the_whole_knows(data: st.DataObject) -> None:
     axes = data.draw(st.integers(1, 4), label="axes")

@@ -33,7 +33,6 @@ def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(
     max_examples=100,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @disturbed(CUSTOMER.cases)

@@ -53,7 +53,7 @@ _QUERIES = st.lists(
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(_POINTS, _QUERIES)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_as_the_oracle_has_them(name: str, places: list[tuple[int, int]], queries: list[Query]) -> None:
     points = np.array(places, np.float64) / 4
     assert _answers(name, queries, points) == _expected(queries, points)

@@ -16,7 +16,7 @@ COUNTS = st.integers(1, 8)
 
 
 @pytest.mark.parametrize("at_end", AT_END)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(size=COUNTS, step=COUNTS, count=st.integers(0, 20))
 def test_item_based(at_end: str, size: int, step: int, count: int) -> None:
     spec = aggregate(by_rows(size, step, at_end), "count *", "min n", "max n")
@@ -25,7 +25,7 @@ def test_item_based(at_end: str, size: int, step: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("at_end", AT_END)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(size=COUNTS, step=COUNTS, gaps=st.lists(st.integers(0, 5), max_size=15), first=st.integers(-3, 3))
 def test_time_based(at_end: str, size: int, step: int, gaps: list[int], first: int) -> None:
     times = [first + sum(gaps[:place]) for place in range(len(gaps))]

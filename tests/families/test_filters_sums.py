@@ -38,7 +38,7 @@ def test_the_exact_sum_rounded_once() -> None:
     assert [value for value, _ in _run([], 1, False)["time"]] == sums
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 59), max_size=6), st.integers(1, 4), st.booleans())
 def test_the_same_bits_in_any_case(cuts: list[int], zones: int, others: bool) -> None:
     assert _run(cuts, zones, others) == _run([], 1, False)

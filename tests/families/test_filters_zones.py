@@ -23,7 +23,6 @@ def _an_item_a_zone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", CUSTOMERS)
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.data_too_large,

@@ -89,7 +89,7 @@ def shape(forest: Forest) -> dict[Normal, tuple[Normal | None, int]]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(terms(4) | CONJUNCTIONS, max_size=30), ROWS)
 def test_matches_what_each_condition_says(conditions: list[Term], rows: list[dict[str, Any]]) -> None:
     normals = [normal_form(term, STREAM) for term in conditions]
@@ -100,7 +100,7 @@ def test_matches_what_each_condition_says(conditions: list[Term], rows: list[dic
         assert answer[forest.node_of(normal)] == np.flatnonzero(evaluate(term, items)).tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(small_terms(), max_size=25), st.randoms(use_true_random=False))
 def test_the_order_of_adding_does_not_matter(conditions: list[Term], random: Any) -> None:
     normals = [normal_form(term, SMALL) for term in conditions]
@@ -128,7 +128,7 @@ def _comparable(forest: Forest) -> set[tuple[str, str, int]]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(small_terms(), max_size=25))
 def test_a_parent_is_a_tightest_container(conditions: list[Term]) -> None:
     forest = Forest.build([normal_form(term, SMALL) for term in conditions], SMALL)
@@ -184,7 +184,7 @@ class ComingAndGoing(RuleBasedStateMachine):
 
 
 TestComingAndGoing = ComingAndGoing.TestCase
-TestComingAndGoing.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestComingAndGoing.settings = settings(max_examples=25, stateful_step_count=25)
 
 
 def number(forest: Forest, term: Term) -> int:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.families.moving.arrays import new_objects, new_queries
@@ -23,7 +23,6 @@ from anabranch.kernels.moving_shapes import distance
 PLANE, GLOBE = Space(False, 0.0), Space(True, 6371.0088)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=30))
 def test_last_of_tick(rows: list[tuple[int, int]]) -> None:
     tick, index = np.cumsum([step for step, _ in rows]), np.array([who for _, who in rows], np.int64)
@@ -82,7 +81,6 @@ def test_nearest(space: Space, count: int) -> None:
         assert [(far[n], f"object-{who[n]}") for n in range(found)] == wanted
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(0, 9)))
 def test_the_list_by_age(order: list[int], forgotten: list[int]) -> None:
     records, ends = new_objects(10), np.full((2, 2), -1, np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.families.moving.names import HomeNames, NameTable, encoded, focal_bytes
@@ -21,7 +21,6 @@ def _column(names: list) -> pa.Array:
     return pa.array(names, pa.int64() if names and isinstance(names[0], int) else pa.string())
 
 
-@settings(deadline=None)  # the first call compiles
 @given(_texts | _integers)
 def test_found_again_in_order_and_as_they_came(names: list) -> None:
     table, column = HomeNames(), _column(names)
@@ -70,7 +69,6 @@ def test_home_zones_do_not_depend_on_the_process() -> None:
 PINNED = [429, 508, 292, 458]
 
 
-@settings(deadline=None)  # the first call compiles
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from([0, 1]), st.integers(0, 5 * LONG_RUN)),

@@ -41,13 +41,12 @@ def _region(layout: Layout, x: float, y: float) -> int:
     return far.index(min(far))
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.sampled_from(LAYOUTS[:4]), _places, _places)
 def test_a_point_has_one_region(layout: Layout, x: float, y: float) -> None:
     assert servers_of(PLANE, layout, np.array([x]), np.array([y]))[0] == _region(layout, x, y) % layout.zones
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(LAYOUTS + SPLIT),
     st.sampled_from([CIRCLE, BOX]),
@@ -69,7 +68,6 @@ def test_a_range_is_told_of_every_region_in_it(
     assert marks[servers_of(PLANE, layout, *(np.array([c]) for c in point))[0]]
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12))
 def test_log_steps_are_monotone(one: float, other: float) -> None:
     low, high = sorted((one, other))
@@ -80,7 +78,7 @@ _longitudes = st.sampled_from([-180.0, 180.0, 179.5, -179.5, 0.0, 190.0, 540.0])
 _latitudes = st.sampled_from([-90.0, 90.0, 89.9, 0.0, 45.0]) | st.floats(-90, 90)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from([CIRCLE, BOX]),
     st.tuples(st.floats(0, 25000), st.floats(0, 25000)),
@@ -97,7 +95,6 @@ def test_extents_on_a_globe(
         assert low_y <= point[1] <= high_y
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.floats(-2000, 2000))
 def test_turns(degrees: float) -> None:
     assert -180 <= turned(degrees) <= 180

@@ -76,7 +76,7 @@ class Watched:
 # laws, with shortages
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     nearest_cases(),
     st.lists(st.integers(1, 50), max_size=20),
@@ -270,7 +270,7 @@ _DEGREES = st.floats(-179.9, 179.9), st.floats(-90, 90)
 _PLANE = st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data(), st.booleans())
 def test_a_raster_holds_every_point_of_its_circles(data: st.DataObject, globe: bool) -> None:
     space, axes = (ROUND, _DEGREES) if globe else (FLAT, _PLANE)

@@ -25,7 +25,7 @@ from tests.oracles.moving import moving_oracle
 RESTLESS = MovingFamily(Patience(batches=1, hot=0.0, least=1))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @disturbed(cases(), latest=50)
 def test_splits_change_nothing(case, cuts: list[int], zones: int, stops: list[int]) -> None:
     split = run_local(case, cuts=cuts, zones=zones, stops=stops, made=RESTLESS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.families.nearest import blocks
@@ -27,7 +27,6 @@ def within_all(boxes: blocks.Boxes, n: int, radius: float) -> Array:
     return np.sort(near[:found])
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.integers(0, 10_000), st.data())
 def test_kept_boxes_hold_what_the_buffer_holds(seed: int, data: st.DataObject) -> None:
     """Batches of new numbers, some of which come late; the oldest leave; now and then a batch is run again,

@@ -30,7 +30,7 @@ STREAM = Stream(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @disturbed(CUSTOMER.cases)
 def test_splits_change_nothing(case: Case, cuts: list[int], zones: int, stops: list[int]) -> None:
     split = run_local(case, cuts=cuts, zones=zones, stops=stops, made=RESTLESS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.kernels.edges import NEVER, first_after, first_after_float
@@ -18,13 +18,11 @@ def plain(base: float, step: float, size: float, moment: float) -> int:
     return k
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.integers(-50, 50), st.integers(1, 9), st.integers(0, 9), st.integers(-80, 80))
 def test_integers(base: int, step: int, size: int, moment: int) -> None:
     assert first_after(*map(np.int64, (base, step, size, moment))) == plain(base, step, size, moment)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(
     st.sampled_from([0.0, 0.1, -7.3, 1e6, 1e15]),
     st.sampled_from([0.1, 0.25, 1 / 3, 2.0]),

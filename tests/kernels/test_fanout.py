@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.kernels.fanout import fan_out, owners_of
@@ -19,7 +19,6 @@ def _csr(lists: list[list[int]], kind: type) -> tuple[np.ndarray, np.ndarray]:
     return np.cumsum([0, *map(len, lists)]), np.array([entry for part in lists for entry in part], kind)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(ROWS, USERS)
 def test_fan_out(rows: list[list[int]], users: list[list[int]]) -> None:
     kept, offsets, found = fan_out(*_csr(rows, np.int32), *_csr(users, np.int32))
@@ -29,7 +28,6 @@ def test_fan_out(rows: list[list[int]], users: list[list[int]]) -> None:
     assert parts == [names for names in plain if names]
 
 
-@settings(deadline=None)
 @given(ROWS, st.lists(st.integers(-1, NODES - 1), max_size=6))
 def test_owners_of(rows: list[list[int]], node_of_slot: list[int]) -> None:
     """Slots of one node are chained, the youngest first."""

@@ -88,7 +88,7 @@ def matched(boxes: Boxes, extras: Extras, codes: Array, sample: Array, room: int
     return offsets, nodes[: offsets[-1]]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.integers(0, 2**32), st.sampled_from([1, 5, 20, 150]), st.sampled_from([1, 5, 60]), st.booleans())
 def test_walk(seed: int, slots: int, width: int, sampled: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -104,7 +104,7 @@ def test_walk(seed: int, slots: int, width: int, sampled: bool) -> None:
     assert nodes.tolist() == expected.tolist()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32), st.sampled_from(["line", "grid", "nest", "chain"]))
 def test_walk_with_many_slots(seed: int, shape: str) -> None:
     """Enough slots for grids, three levels of buckets, and hubs below hubs."""
@@ -134,7 +134,7 @@ def test_walk_with_many_slots(seed: int, shape: str) -> None:
     assert nodes.tolist() == expected.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from([0, 1, 15, 16, 255, 256, 4095, 5000]))
 def test_bucket_of(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)
@@ -147,7 +147,7 @@ def test_bucket_of(seed: int, count: int) -> None:
     assert bucket_of(tree, 0, levels, GREATEST) == len(ends)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 6))
 def test_fill_cells(seed: int, height: int, width: int) -> None:
     rng = np.random.default_rng(seed)

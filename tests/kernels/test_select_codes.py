@@ -25,7 +25,7 @@ TEXTS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.floats(), min_size=1))
 def test_float_codes(values: list[float]) -> None:
     array = np.array(values)
@@ -39,7 +39,7 @@ def test_float_codes(values: list[float]) -> None:
         )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, TEXTS)
 def test_text_codes(values: list[str], constants: list[str]) -> None:
     known = sorted({constant.encode() for constant in constants})
@@ -51,7 +51,7 @@ def test_text_codes(values: list[str], constants: list[str]) -> None:
     assert codes.tolist() == text_codes_plain([value.encode() for value in values], known).tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_containment_of_boxes(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -92,7 +92,7 @@ def _windows(shape: Shape, items: list[Item], ended: bool) -> list[tuple[int, in
     return out
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(_items(), _SHAPES, st.lists(st.integers(0, 20), max_size=3), st.booleans())
 def test_windows_from_slices(items: list[Item], shapes: list[Shape], cuts: list[int], ended: bool) -> None:
     held = Held(STREAM)
@@ -111,7 +111,7 @@ def test_windows_from_slices(items: list[Item], shapes: list[Shape], cuts: list[
         assert found[place] == _windows(shape, items, ended)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(_items(), _SHAPES)
 def test_no_slice_crosses_an_edge(items: list[Item], shapes: list[Shape]) -> None:
     """... and a slice is as long as it can be: it ends where an edge of some window lies."""

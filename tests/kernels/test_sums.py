@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.kernels import sums
@@ -30,13 +30,11 @@ def plain(values: list[float]) -> float:
     return float(sum(map(Fraction, values), Fraction(0)))
 
 
-@settings(deadline=None)  # the first call compiles
 @given(FLOATS)
 def test_rounded_once(values: list[float]) -> None:
     assert sums.read_float(summed(values), 0) == plain(values)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.floats(allow_nan=False), max_size=12), st.data())
 def test_same_words_in_any_order_and_any_parts(values: list[float], data: st.DataObject) -> None:
     words = summed(values)
@@ -72,7 +70,6 @@ def test_both_infinities_are_nothing() -> None:
     assert math.isnan(sums.read_float(summed([math.inf, -math.inf, 1.0]), 0))
 
 
-@settings(deadline=None)  # the first call compiles
 @given(INTS, st.data())
 def test_integers(values: list[int], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(values)))

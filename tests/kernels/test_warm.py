@@ -39,7 +39,6 @@ def met_cold(name: str) -> dict[str, list[Any]]:
 
     @settings(
         max_examples=12,
-        deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -40,7 +40,6 @@ def _combined(words: np.ndarray, out: np.ndarray, limit: int) -> tuple[int, int]
     return filled(third), below(third, limit)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(_THREE, _ANY)
 def test_as_one_by_one(words: np.ndarray, limit: int) -> None:
     out = np.zeros(2 * WORDS + 2, np.int64)
@@ -63,7 +62,6 @@ def _in_rows(numbers: np.ndarray, bits: int, value: int) -> tuple[int, int]:
     return found
 
 
-@settings(deadline=None)
 @given(arrays(np.int32, 2 * NUMBERS + 2, elements=st.integers(0, 3)), _ANY, st.integers(0, 3))
 def test_rows_of_numbers_as_one_by_one(numbers: np.ndarray, bits: int, value: int) -> None:
     before = numbers.copy()
@@ -85,7 +83,6 @@ def _chosen(
     choose(words, 1, bit, places, table, chosen, flags, 2)
 
 
-@settings(deadline=None)
 @given(
     arrays(np.int64, CHOICES + 1, elements=_ANY),
     st.integers(0, 63),

@@ -82,7 +82,7 @@ def test_near_squares_are_those_up_to_the_limit(
 
 
 @pytest.mark.parametrize("d", [1, 2, 4, 5])
-@settings(max_examples=30, deadline=None)  # the first call compiles
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(0, 60),

@@ -83,13 +83,13 @@ def test_a_thousand_mutations() -> None:
     assert 20 < compiled < 900
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=30))
 def test_pieces_in_any_order(pieces: list[str]) -> None:
     check(" ".join(pieces))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(PIECES), max_size=15))
 def test_any_condition(pieces: list[str]) -> None:
     check("SELECT * FROM trades WHERE " + " ".join(pieces))

@@ -26,7 +26,7 @@ def everything_is_satisfiable() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("time", [ColumnType.INT, ColumnType.FLOAT, ColumnType.TIMESTAMP])
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data())
 def test_compile_undoes_unparse(time: ColumnType, data: st.DataObject) -> None:
     stream = odd_stream(time)

@@ -18,9 +18,7 @@ from tests.oracles.stream_order import stream_order
 
 CUSTOMERS = {customer.name: customer for customer in customers()}
 
-relaxed = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+relaxed = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def same(customer: Customer, left: dict, right: dict) -> None:

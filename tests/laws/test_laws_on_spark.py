@@ -35,7 +35,6 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", CUSTOMERS)
 @settings(
     max_examples=int(os.environ.get("ANABRANCH_LAWS_ON_SPARK", "1")),
-    deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.generate],

@@ -17,7 +17,7 @@ from tests.predicates.generate import CONJUNCTIONS, ROWS, STREAM, TYPES, batch, 
 from tests.predicates.naive import holds, satisfies
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(terms() | CONJUNCTIONS, ROWS)
 def test_three_ways_to_evaluate_agree(term: Term, rows: list[dict[str, Any]]) -> None:
     expected = [holds(term, row) for row in rows]
@@ -26,7 +26,7 @@ def test_three_ways_to_evaluate_agree(term: Term, rows: list[dict[str, Any]]) ->
     assert [satisfies(normal, row, TYPES) for row in rows] == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(terms(), ROWS)
 def test_no_conjunction_is_needless_and_the_form_is_stable(term: Term, rows: list[dict[str, Any]]) -> None:
     normal = normal_form(term, STREAM)
@@ -37,7 +37,7 @@ def test_no_conjunction_is_needless_and_the_form_is_stable(term: Term, rows: lis
     assert term_text(term)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(terms() | CONJUNCTIONS, ROWS)
 def test_a_refused_condition_is_true_nowhere_but_by_rounding(term: Term, rows: list[dict[str, Any]]) -> None:
     if not normal_form(term, STREAM).conjunctions:

@@ -26,9 +26,7 @@ def test_answers_are_as_described(address: str) -> None:
         if operation.path.startswith("/api/events"):
             continue  # it answers until the stream ends
 
-        @settings(
-            max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None
-        )
+        @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), database=None)
         @given(case=operation.as_strategy())
         def check(case: schemathesis.Case) -> None:
             case.call_and_validate(excluded_checks=[positive_data_acceptance], timeout=20)

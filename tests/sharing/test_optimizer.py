@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from anabranch.families.filters.spec import Output, Select
@@ -73,7 +73,6 @@ def select(low: int, high: int, *columns: str) -> Select:
 
 
 @given(st.lists(related(3), min_size=1, max_size=3), related(2))
-@settings(deadline=None)
 def test_the_index_leaves_no_match_out(groups: list[list[Spec]], queries: list[Spec]) -> None:
     index, there = Index(), list[Properties]()
     for stream in (asked(spec) for group in groups for spec in group):
@@ -95,7 +94,6 @@ def lives(draw: st.DrawFn) -> list[tuple[Spec, str, bool]]:
 
 
 @given(lives(), items(), st.sampled_from(Strategy), st.sampled_from(Bypass), st.booleans())
-@settings(deadline=None)
 def test_what_runs_is_right_and_no_more_than_needed(
     queries: list[tuple[Spec, str, bool]],
     rows: pa.RecordBatch,
@@ -126,7 +124,6 @@ RANGES = st.builds(
 
 
 @given(st.lists(st.tuples(RANGES, st.sampled_from("CD"), st.booleans()), min_size=2, max_size=7), items())
-@settings(deadline=None)
 def test_who_reads_a_widened_stream_notices_nothing(
     queries: list[tuple[Spec, str, bool]], rows: pa.RecordBatch
 ) -> None:
@@ -174,7 +171,6 @@ def _check(planner: Optimizer, wanted: dict[str, tuple[Spec, str]], rows: pa.Rec
 
 
 @given(lives())
-@settings(deadline=None)
 def test_no_plan_is_cheaper(queries: list[tuple[Spec, str, bool]]) -> None:
     """Against every stream at every site that carries it, evaluated anywhere on the shortest way."""
     planner = optimizer(bypass=Bypass.NONE)

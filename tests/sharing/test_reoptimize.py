@@ -25,9 +25,7 @@ from tests.sharing.draw import SCHEMA, STREAM, Spec, related
 SITES = ("A", "B", "C", "D")
 LINKS = (("A", "B"), ("B", "C"), ("C", "D"), ("A", "D"))
 
-relaxed = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+relaxed = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def rows(count: int = 24) -> pa.RecordBatch:

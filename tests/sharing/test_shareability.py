@@ -22,13 +22,11 @@ from tests.sharing.draw import ALTERNATIVES, STREAM, WINDOWS, Spec, asked, clock
 
 
 @given(related(1))
-@settings(deadline=None)
 def test_reflexive(specs: list[Spec]) -> None:
     assert shareable(asked(specs[0]), asked(specs[0]))
 
 
 @given(related(3))
-@settings(deadline=None)
 def test_transitive(specs: list[Spec]) -> None:
     wide, middle, narrow = map(asked, specs)
     if shareable(wide, middle) and shareable(middle, narrow):
@@ -37,7 +35,6 @@ def test_transitive(specs: list[Spec]) -> None:
 
 
 @given(related(2), items())
-@settings(deadline=None)
 def test_antisymmetric_up_to_what_the_streams_hold(specs: list[Spec], rows: pa.RecordBatch) -> None:
     first, second = map(asked, specs)
     if shareable(first, second) and shareable(second, first):
@@ -48,7 +45,6 @@ def test_antisymmetric_up_to_what_the_streams_hold(specs: list[Spec], rows: pa.R
 
 
 @given(related(2), items())
-@settings(deadline=None)
 def test_sound(specs: list[Spec], rows: pa.RecordBatch) -> None:
     """What is made from a shareable stream, and from nothing else, is what the oracle says."""
     source, clock = source_properties(STREAM), clock_of(rows)
@@ -62,7 +58,7 @@ def test_sound(specs: list[Spec], rows: pa.RecordBatch) -> None:
 
 
 @given(st.lists(WINDOWS, min_size=2, max_size=2), items())
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_sound_for_windows(windows: list[Window], rows: pa.RecordBatch) -> None:
     """The same on windows alone, so that pairs that nearly fit are drawn often."""
     summed = (Aggregation(Function.SUM, "a", "v"), Aggregation(Function.COUNT, None, "n"))
@@ -76,7 +72,6 @@ def test_sound_for_windows(windows: list[Window], rows: pa.RecordBatch) -> None:
 
 
 @given(generate.terms(), generate.ROWS)
-@settings(deadline=None)
 def test_terms_come_back_from_normal_forms(term: generate.Term, rows: list[dict[str, object]]) -> None:
     from anabranch.predicates.evaluate import evaluate
 
@@ -86,7 +81,6 @@ def test_terms_come_back_from_normal_forms(term: generate.Term, rows: list[dict[
 
 
 @given(ALTERNATIVES, ALTERNATIVES)
-@settings(deadline=None)
 def test_a_hull_contains_both(one: generate.Term, other: generate.Term) -> None:
     first, second = normal_form(one, STREAM), normal_form(other, STREAM)
     around = hull(first, second)
@@ -170,7 +164,6 @@ def test_another_selection_before_the_aggregate_is_another_aggregate() -> None:
 
 
 @given(st.sampled_from([0.5, 1.0]), st.sampled_from([0.5, 1.0]))
-@settings(deadline=None)
 def test_only_what_is_not_settled_needs_its_columns(low: float, high: float) -> None:
     inside = of(f"SELECT en FROM photons WHERE {VELA}")
     hot = of(f"SELECT en FROM photons WHERE {VELA} AND en > {low}")

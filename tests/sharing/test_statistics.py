@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.model.columns import Column, ColumnType
@@ -53,7 +53,6 @@ def below(column: str, value: float) -> Constant:
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1.0, 1.0]), min_size=1, max_size=300))
-@settings(deadline=None)
 def test_a_histogram_says_where_values_lie(values: list[float]) -> None:
     """Within the bins it keeps: of few values it is exact to a bin."""
     histogram = Histogram()
@@ -101,7 +100,6 @@ def test_columns_that_depend_on_each_other() -> None:
 
 
 @given(generate.ROWS, generate.terms(), st.integers(1, 3))
-@settings(deadline=None)
 def test_whatever_comes(drawn: list[dict[str, object]], term: generate.Term, times: int) -> None:
     """Infinities, NaN, missing values, the ends of int64: a part is a part."""
     known = Statistics(generate.STREAM)

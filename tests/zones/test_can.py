@@ -49,7 +49,7 @@ def touching(can: Can, left: int, right: int) -> bool:
     return False
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(can=networks())
 def test_zones_partition_the_torus(can: Can) -> None:
     side, dimensions = can.cells.resolution, can.cells.dimensions
@@ -65,7 +65,7 @@ def test_zones_partition_the_torus(can: Can) -> None:
     assert sum(can.volume(peer) for peer in can.peers) == can.cells.count
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(can=networks())
 def test_neighbours_share_a_face_and_know_each_other(can: Can) -> None:
     zones = range(len(can.boxes))
@@ -81,7 +81,7 @@ def test_neighbours_share_a_face_and_know_each_other(can: Can) -> None:
     assert can.links == sum(len(can.peers_near(peer)) for peer in can.peers)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(can=networks(), data=st.data())
 def test_greedy_routing_arrives_and_never_turns_back(can: Can, data: st.DataObject) -> None:
     zone = data.draw(st.integers(0, len(can.boxes) - 1))
@@ -96,7 +96,7 @@ def test_greedy_routing_arrives_and_never_turns_back(can: Can, data: st.DataObje
     assert can.hops(zone, cell) <= len(way) - 1
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(can=networks(), data=st.data())
 def test_a_join_halves_one_zone_and_leaves_the_others(can: Can, data: st.DataObject) -> None:
     before = {zone: owned(can, zone) for zone in range(len(can.boxes))}
@@ -115,7 +115,7 @@ def test_a_join_halves_one_zone_and_leaves_the_others(can: Can, data: st.DataObj
     assert can.zones_of(split.peer) == [split.new]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(can=networks(), data=st.data())
 def test_what_a_peer_leaves_goes_to_a_neighbour(can: Can, data: st.DataObject) -> None:
     if len(can.peers) < 2:

@@ -90,13 +90,13 @@ def test_mutations() -> None:
     assert EXAMPLES // 50 < compiled < EXAMPLES * 9 // 10
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=15))
 def test_any_return(pieces: list[str]) -> None:
     check(f"{TRADES} return {' '.join(pieces)}")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=30))
 def test_pieces_in_any_order(pieces: list[str]) -> None:
     check("<a>" + " ".join(pieces))

@@ -45,7 +45,7 @@ def filters(stream: Stream) -> st.SearchStrategy[Spec]:
 
 
 @pytest.mark.parametrize("time", [ColumnType.INT, ColumnType.FLOAT, ColumnType.TIMESTAMP])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_odd_names_are_refused_or_come_back(time: ColumnType, data: st.DataObject) -> None:
     stream = odd_stream(time)
@@ -106,7 +106,7 @@ def plain_specs(draw: st.DrawFn) -> Spec:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(plain_specs())
 def test_all_that_can_be_said_is_said(spec: Spec) -> None:
     text = unparse_wxquery(spec, TRADES)

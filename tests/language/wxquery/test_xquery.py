@@ -149,7 +149,7 @@ def several(draw: st.DrawFn) -> str:
     return f"{text} {where} return ({draw(results(1))}, {made})"
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(selects() | aggregates() | several(), ITEMS, ROWS)
 def test_what_xquery_would_make_of_it(
     text: str, items: list[dict[str, Any]], rows: list[dict[str, Any]]
