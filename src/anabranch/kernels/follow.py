@@ -10,7 +10,7 @@ from typing import Any
 
 from anabranch.kernels.boxes import BLOCK, Boxes, sort_by_item, within
 from anabranch.kernels.distances import square_limit, squares
-from anabranch.kernels.jit import leaf
+from anabranch.kernels.jit import leaf, twig, zero
 from anabranch.kernels.meeting import Met
 from anabranch.kernels.nearest_arrays import PA, RA, RAPF, Array, Items, Queries, Scratch, Stock
 from anabranch.kernels.probable import keep_probable
@@ -125,7 +125,7 @@ def _passing(queries: Queries, q: int, items: Items, found: int, work: Scratch) 
     return passed
 
 
-@leaf
+@twig
 def _pruned(
     queries: Queries, q: int, band: Band, count: int, radius: float, alive: Any, stock: Stock, work: Scratch
 ) -> int:
@@ -232,7 +232,7 @@ def follow(
     a = max(items.fresh, index(items.number, queries.start[q]))
     end = max(a, index(items.number, queries.stop[q]))
     filters = queries.method[q] != RA and not queries.counted[q]
-    found = last = 0
+    found = last = zero()
     reach, ahead = -1.0, a  # work.near[:found]: what is within this reach, before the item `ahead`
     if len(met.first) > 0 and radius < math.inf:
         reach, ahead = radius, end
@@ -251,8 +251,8 @@ def follow(
         first = last
         if a < b and (radius > reach or b > ahead):
             reach, ahead = radius, _ahead(items, boxes, radius, a, b, end)
-            first, found = 0, _match(queries, q, items, boxes, reach, a, ahead, work)
-        last, came = first, 0
+            first, found = zero(), _match(queries, q, items, boxes, reach, a, ahead, work)
+        last, came = first, zero()
         while last < found and work.near[last] < b:
             came += work.dist[last] <= radius
             last += 1

@@ -21,7 +21,7 @@ import numpy as np
 
 from anabranch.kernels.boxes import BUNCH, LEAF, Boxes, box_gaps, leaf_squares
 from anabranch.kernels.distances import square_limit
-from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.jit import kernel, leaf, twig, zero
 
 Array = np.ndarray[Any, Any]
 
@@ -134,7 +134,7 @@ def _in_leaf(
     return used
 
 
-@leaf
+@twig
 def _as_many_as_fit(
     at: int, order: Array, points: Boxes, limits: _Limits, radius: Array, place: Array, work: _Scratch,
     pairs: _Pairs, used: int,
@@ -172,7 +172,7 @@ def meet(points: Boxes, radius: Array, place: Array, boxes: Boxes, fresh: int, m
         np.empty(LEAF + 1, np.int64),
     )
     order = leaf_by_leaf(boxes, fresh)
-    pairs, used, at = _new_pairs(8 * len(order) + 4 * queries), 0, 0
+    pairs, used, at = _new_pairs(8 * len(order) + 4 * queries), zero(), zero()
     while True:
         at, used = _as_many_as_fit(at, order, points, limits, radius, place, work, pairs, used)
         if at == len(order):

@@ -12,7 +12,7 @@ from typing import Any
 from anabranch.kernels.boxes import Boxes, within
 from anabranch.kernels.distances import near_squares, square, square_limit
 from anabranch.kernels.heaps import push, raise_least
-from anabranch.kernels.jit import leaf, twig
+from anabranch.kernels.jit import leaf, twig, zero
 from anabranch.kernels.nearest_arrays import PA, Array, Items, Queries, Scratch, Stock
 from anabranch.kernels.probable import counted_on, settle_probable
 from anabranch.kernels.pruning import rank
@@ -93,7 +93,7 @@ def _recall(
     return count
 
 
-@leaf
+@twig
 def all_in(
     queries: Queries,
     q: int,
@@ -117,7 +117,7 @@ def all_in(
     return _recall(queries, q, items, found, radius, math.inf, now + items.rows, band, count, work)
 
 
-@leaf
+@twig
 def _near(
     queries: Queries, q: int, items: Items, boxes: Boxes, low: int, high: int, reach: float, work: Scratch
 ) -> int:
@@ -208,7 +208,7 @@ def settle(
     """
     now = items.clock[b - 1]
     oldest = items.number[recent] if recent < b else items.number[b - 1] + 1
-    have = 0
+    have = zero()
     for place in range(count):
         have += band.number[place] >= oldest
     if (radius == math.inf and have >= queries.target[q]) or have > queries.upper[q]:

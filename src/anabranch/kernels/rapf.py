@@ -38,7 +38,7 @@ import numpy as np
 from anabranch.kernels.boxes import BUNCH, BUNCHES, LEAF, Boxes
 from anabranch.kernels.distances import SOME
 from anabranch.kernels.follow import follow
-from anabranch.kernels.jit import kernel, leaf
+from anabranch.kernels.jit import kernel, leaf, twig, zero
 from anabranch.kernels.meeting import Met
 from anabranch.kernels.nearest_arrays import PA, Array, Items, Queries, Scratch, Stock
 from anabranch.kernels.pruning import NOBODY, holds_until, oldest_alive
@@ -70,13 +70,13 @@ class _After(NamedTuple):
     oldest: Array  # int64[2]: the numbers of the oldest item for the buffer and of the oldest candidate
 
 
-@leaf
+@twig
 def _as_many_as_fit(
     q: int, queries: Queries, stock: Stock, items: Items, boxes: Boxes, met: Met, never: Any, ask: bool,
     work: Scratch, band: Band, out: Band, log: Log, used: int, after: _After,
 ) -> tuple[int, int]:  # fmt: skip
     """Brings queries from this one on up to date, as far as there is room for candidates and log; the next
-    query and how much of the log is used. A leaf, so that references are counted once and not for each query.
+    query and how much of the log is used. A twig, so that references are counted once and not for each query.
     """
     n, filled = len(items.number), after.first[q]
     while q < len(queries.k):
@@ -133,7 +133,7 @@ def run(
     """
     total, n = len(queries.k), len(items.number)
     most = max(1, queries.target.max(), queries.need.max(), queries.k.max()) if total else 1
-    held = 0
+    held = zero()
     for q in range(total):
         held = max(held, stock.first[q + 1] - stock.first[q])
     work = _scratch(items, most, held)
@@ -146,7 +146,7 @@ def run(
         np.zeros(total, np.bool_),
         np.full(2, NOBODY),
     )
-    used = q = 0
+    used = q = zero()
     while True:
         q, used = _as_many_as_fit(
             q, queries, stock, items, boxes, met, never, ask, work, band, out, log, used, after

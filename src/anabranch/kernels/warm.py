@@ -11,8 +11,8 @@ from anabranch.kernels.moving_warm import warm_moving
 from anabranch.kernels.nearest_warm import warm_nearest
 from anabranch.kernels.select_warm import warm_select
 
-#: One function a module of kernels.
-WARM_UPS: list[Callable[[], None]] = [warm_clusters, warm_filters, warm_moving, warm_nearest, warm_select]
+#: One function a family of kernels; those that take longest to compile come first.
+WARM_UPS: list[Callable[[], None]] = [warm_nearest, warm_moving, warm_clusters, warm_filters, warm_select]
 
 
 def warm() -> None:
