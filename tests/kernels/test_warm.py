@@ -39,6 +39,7 @@ def met_cold(name: str) -> dict[str, list[Any]]:
 
     @settings(
         max_examples=12,
+        deadline=None,  # a process of its own, without conftest
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),
