@@ -29,6 +29,8 @@ BLOCK = 8192
 LEAF = 16
 BUNCH = 16
 BUNCHES = BLOCK // LEAF // BUNCH
+#: Gaps to boxes are compared with a little more than a limit, so that rounding adds a leaf and loses none.
+ROUNDING = 1.0 + 1e-12
 
 
 class Boxes(NamedTuple):
@@ -218,7 +220,7 @@ def within(
     float64[BUNCHES]; leaf_gaps: float64[BUNCH].
     """
     limit = square_limit(radius)
-    reach = limit * (1.0 + 1e-12)
+    reach = limit * ROUNDING
     found = 0
     for block in range(len(boxes.leaves)):
         if boxes.start[block + 1] <= first or boxes.start[block] >= stop:

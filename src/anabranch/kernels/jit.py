@@ -32,7 +32,7 @@ def leaf(function: F) -> F:
 
 
 def twig(function: F) -> F:
-    """A leaf for what happens seldom: not inlined, so that the loop that it is called from stays small."""
+    """A leaf for what is called seldom: not inlined, so that what it is called from stays small."""
     options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
     compiled: Any = njit(**options)(function)
     made: F = compiled

@@ -19,14 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.kernels.boxes import BUNCH, LEAF, Boxes, box_gaps, leaf_squares
+from anabranch.kernels.boxes import BUNCH, LEAF, ROUNDING, Boxes, box_gaps, leaf_squares
 from anabranch.kernels.distances import square_limit
 from anabranch.kernels.jit import kernel, leaf, twig, zero
 
 Array = np.ndarray[Any, Any]
-
-#: Gaps are compared with a little more than the limit, as in boxes.within.
-_ROUNDING = 1.0 + 1e-12
 
 
 class Met(NamedTuple):
@@ -89,8 +86,8 @@ def _limits(points: Boxes, radius: Array) -> _Limits:
                 if query >= 0 and radius[query] < math.inf:
                     limits.point[block, box, spot] = square_limit(radius[query])
                     most = max(most, limits.point[block, box, spot])
-            limits.leaf[block, box] = most * _ROUNDING
-            limits.bunch[block, box // BUNCH] = max(limits.bunch[block, box // BUNCH], most * _ROUNDING)
+            limits.leaf[block, box] = most * ROUNDING
+            limits.bunch[block, box // BUNCH] = max(limits.bunch[block, box // BUNCH], most * ROUNDING)
     return limits
 
 

@@ -57,9 +57,8 @@ class Labels:
         clusters, kinds = self._clusters, self._roles
         numbers = np.empty(len(starts), np.int32)
         roles.roles_in(grown.masks, grown.woods, grown.edges, grown.due, stop, at, clusters, kinds, numbers)
-        parts = list(map(slice, at.tolist(), ends.tolist()))
-        each = map(clusters.__getitem__, parts), map(kinds.__getitem__, parts)
-        return list(map(Found, (starts + offset).tolist(), *each, numbers.tolist()))
+        each = zip((starts + offset).tolist(), at.tolist(), ends.tolist(), numbers.tolist(), strict=True)
+        return [Found(start, clusters[low:high], kinds[low:high], count) for start, low, high, count in each]
 
 
 def distinct(ranges: Array, counts: Array, starts: Array) -> tuple[Array, Array]:

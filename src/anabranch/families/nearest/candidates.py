@@ -96,21 +96,24 @@ def meetings(state: State, group: Group, place: Array, boxes: Boxes, fresh: int)
         return boxes_of(np.ascontiguousarray(points), 0, total)
 
     points = state.derived(f"points {group.by} {group.unit}", state.keys(queries.PREFIX), build)
-    chunks = [state.get(PREFIX + part.key) for part in group.parts]
-    known = [_is_of(held, part) for held, part in zip(chunks, group.parts, strict=True)]
-    radius = [
-        held["radius"] if held is not None and same else np.full(len(part.numbers), np.inf)
-        for held, same, part in zip(chunks, known, group.parts, strict=True)
-    ]
+    known = [_radius(state, part) for part in group.parts]
+    none = [np.full(len(part.numbers), np.inf) for part in group.parts]
+    radius = [other if one is None else one for one, other in zip(known, none, strict=True)]
     met = meet(points, np.concatenate(radius), place, boxes, fresh, _MOST_MET)
     if not len(met.first):
         return [nobody_met()] * len(group.parts)
     out, first = [], 0
-    for part, same in zip(group.parts, known, strict=True):
+    for part, one in zip(group.parts, known, strict=True):
         stop = first + len(part.numbers)
-        out.append(met._replace(first=met.first[first : stop + 1]) if same else nobody_met())
+        out.append(nobody_met() if one is None else met._replace(first=met.first[first : stop + 1]))
         first = stop
     return out
+
+
+def _radius(state: State, part: Part) -> Array | None:
+    """The radii of a part's queries, unless queries came or went since they were stored."""
+    held = state.get(PREFIX + part.key)
+    return held["radius"] if held is not None and _is_of(held, part) else None
 
 
 def taken_out(state: State, gone: Array) -> tuple[dict[str, Arrays], Array]:
@@ -189,9 +192,9 @@ def _queries(group: Group, part: Part, bound: int | float, ending: Ending) -> Qu
     )
 
 
-def _is_of(held: Arrays | None, part: Part) -> bool:
+def _is_of(held: Arrays, part: Part) -> bool:
     """Whether a chunk is of the queries that the part has now."""
-    return held is not None and (held["query"] is part.numbers or np.array_equal(held["query"], part.numbers))
+    return held["query"] is part.numbers or np.array_equal(held["query"], part.numbers)
 
 
 def _stock(held: Arrays | None, group: Group, part: Part) -> tuple[Stock, bool]:
