@@ -4,11 +4,13 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup java chromium pictures demo test check torture cluster bench kafka postgres format pins clean
+.PHONY: help setup kernels quick docs java chromium pictures demo test check torture cluster bench kafka postgres format pins clean
 
 PYTHON ?= python3
 BIN := .venv/bin
+RUNS := .venv/.runs
 READY := .venv/.ready
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
 SECONDS ?= 30
 KAFKA_PORT ?= 9092
@@ -20,27 +22,38 @@ ARGS ?=
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 
-setup: $(READY) ## build .venv from the pinned requirements
+setup: $(READY) ## build .venv with all that development needs, from the pinned requirements
 
 # --no-deps: the pinned files hold the whole closure, so pip has nothing to work out; `pip check` proves it.
-$(READY): requirements.txt requirements-dev.txt pyproject.toml
+# setuptools is pinned with what development adds, and builds the editable install.
+$(RUNS): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1): install it, or name one with make PYTHON=..."; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && apt-get -qq update && apt-get -qq install -y python3-venv; } >/dev/null 2>&1 || \
 	  { sudo -n apt-get -qq update && sudo -n apt-get -qq install -y python3-venv; } >/dev/null 2>&1 || \
 	  { echo "$(PYTHON) cannot make virtual environments: install the package python3-venv"; exit 1; }
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r requirements-dev.txt
-	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true  # in parallel, pip would take one core
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/python -m pip check
-	@echo "compiling the kernels, once: about a minute"
-	@$(BIN)/python -m anabranch.kernels.warm
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo "making .venv"; $(PYTHON) -m venv --clear .venv; }
+	@echo "installing what Anabranch needs to run"
+	@$(PIP) --no-compile -r requirements.txt $$(grep '^setuptools==' requirements-dev.txt)
+	@$(PIP) --no-build-isolation -e .
 	@touch $@
+
+$(READY): $(RUNS) requirements-dev.txt
+	@echo "installing what development needs"
+	@$(PIP) --no-compile -r requirements-dev.txt
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true  # in parallel, pip would take one core
+	@$(BIN)/python -m pip check
+	@touch $@
+
+kernels: $(READY)
+	@$(BIN)/python -m anabranch.families.warm_up
 
 java: ## make sure that Java 17 or newer is there
 	@tools/java
+
+docs: setup ## build the site into site/, and check its links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 chromium: ## make sure that Chromium is there, for the tests of the dashboard
 	@tools/chromium
@@ -48,12 +61,15 @@ chromium: ## make sure that Chromium is there, for the tests of the dashboard
 pictures: setup chromium ## make the pictures of docs/dashboard.md
 	$(BIN)/python -m tools.screenshots
 
-demo: setup java ## take the tour: SECONDS=30 seconds of every kind of query, and a dashboard (ARGS=--no-browser)
+demo: $(RUNS) java ## take the tour: every kind of query for SECONDS=30 seconds, and a dashboard (ARGS=--no-browser)
 	$(BIN)/anabranch demo --seconds $(SECONDS) $(ARGS)
 
-test: setup java ## run the tests (ARGS="-k nearest" for some of them)
+test: kernels java ## run the tests (ARGS="-k nearest" for some of them)
 	@tools/chromium || true  # without it the tests of the dashboard are skipped
 	@tools/test $(ARGS)
+
+quick: kernels ## run the tests without Spark in less than a minute, with fewer drawn cases
+	@ANABRANCH_QUICK=1 $(BIN)/pytest -m "not spark and not slow and not browser and not kafka" -n 2 $(ARGS)
 
 check: setup ## lint, formatting, types, layers
 	$(BIN)/ruff check .
@@ -61,13 +77,13 @@ check: setup ## lint, formatting, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-torture: setup java ## kill the stream 50 times, compare what it delivered
+torture: kernels java ## kill the stream 50 times, compare what it delivered
 	ANABRANCH_KILLS=50 $(BIN)/pytest tests/spark/test_kills.py $(ARGS)
 
-cluster: setup java ## run a job on a standalone cluster of a master and two workers
+cluster: kernels java ## run a job on a standalone cluster of a master and two workers
 	ANABRANCH_CLUSTER=1 $(BIN)/pytest tests/spark/test_cluster.py $(ARGS)
 
-bench: setup java ## measure, JSON out
+bench: kernels java ## measure, JSON out
 	$(BIN)/python -m bench.pipeline $(ARGS)
 
 kafka: java ## run a Kafka broker on 127.0.0.1:KAFKA_PORT until Ctrl-C (needs Maven)

@@ -27,17 +27,17 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from anabranch.chain.runner import Runner
 from anabranch.families.clusters.family import ClustersFamily
-from anabranch.families.clusters.found import Found
 from anabranch.families.clusters.spec import Clusters, Emit
-from anabranch.local.runner import LocalRunner
+from anabranch.families.clusters.structure import WindowClusters as Found
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.control import Activate
+from anabranch.model.control_log import Activate
 from anabranch.model.stream import Stream
 from anabranch.model.window import Window
-from anabranch.simulate.clusters.chandi import Chandi
-from anabranch.simulate.clusters.strategies import STRATEGIES
-from anabranch.simulate.clusters.strategy import Query, run
+from anabranch.simulate.clusters.strategies import STRATEGIES, Chandi
+from anabranch.simulate.clusters.strategy import ClusterQuery as Query
+from anabranch.simulate.clusters.strategy import run
 from bench.clusters_cases import CASES, Array, group, moving_targets, trades
 from bench.clusters_peer import measure
 from bench.harness import Report
@@ -77,7 +77,7 @@ def operator(queries: Sequence[Query], points: Array, emit: Emit) -> float:
     """CPU seconds of the whole operator in one process, from items to rows of results."""
     columns = tuple(Column(name, ColumnType.FLOAT) for name in ("time", "latitude", "longitude"))
     stream = Stream("targets", columns, time="time")
-    runner = LocalRunner(stream, ClustersFamily())
+    runner = Runner(stream, ClustersFamily())
     asked = [
         Activate(
             number,

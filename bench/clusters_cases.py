@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from anabranch.simulate.clusters.strategy import Query
-from anabranch.spark.generator import BLOCK
-from anabranch.spark.targets import targets
+from anabranch.job.generated_streams import BLOCK, targets
+from anabranch.model.arrays import Array
+from anabranch.simulate.clusters.strategy import ClusterQuery as Query
 
-Array = np.ndarray[Any, Any]
 Random = np.random.Generator
 
 COUNTS, RANGES, SIZES, SLIDES = (2, 20), (0.01, 0.1), (1000, 5000), (500, 5000)

@@ -14,11 +14,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from anabranch.model.arrays import Array
 
 
 def measure(windows: dict[str, Array], threads: int | None) -> dict[str, Array]:

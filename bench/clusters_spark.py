@@ -17,17 +17,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.catalog.sync import bound
+from anabranch.catalog.registration import bind_subscription
+from anabranch.chain.runner import Runner
 from anabranch.families.clusters.family import ClustersFamily
-from anabranch.local.runner import LocalRunner
+from anabranch.job.generated_streams import targets
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.control import Activate
-from anabranch.model.job import Engine as Settings
+from anabranch.model.control_log import Activate
+from anabranch.model.job import EngineSettings as Settings
 from anabranch.model.stream import Stream
 from anabranch.model.subscription import Subscription
 from anabranch.spark.engine import Engine
 from anabranch.spark.session import make_session
-from anabranch.spark.targets import targets
 from bench.clusters_cases import group
 from bench.harness import Report, best, turns
 from bench.pipeline import rate_of
@@ -48,9 +48,9 @@ def texts(count: int) -> dict[str, str]:
 
 
 def in_process(files: list[Path], queries: dict[str, str]) -> float:
-    runner = LocalRunner(STREAM, ClustersFamily())
+    runner = Runner(STREAM, ClustersFamily())
     asked = [
-        Activate(number, name, bound(Subscription(name, text), {"targets": STREAM}).spec)
+        Activate(number, name, bind_subscription(Subscription(name, text), {"targets": STREAM}).spec)
         for number, (name, text) in enumerate(queries.items())
     ]
     begun, tuples = 0.0, 0

@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from anabranch.chain.balance import Patience
+from anabranch.chain.packets import Packet
+from anabranch.chain.runner import Runner
+from anabranch.chain.state import State
 from anabranch.families.clusters.family import ClustersFamily
 from anabranch.families.clusters.neighbourhood import Neighbourhood
 from anabranch.families.clusters.spec import Clusters, Emit
-from anabranch.local.runner import LocalRunner
+from anabranch.job.generated_streams import targets
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.control import Activate
+from anabranch.model.control_log import Activate
 from anabranch.model.stream import Stream
 from anabranch.model.window import Window
-from anabranch.spark.targets import targets
-from anabranch.zones.balance import Patience
-from anabranch.zones.packets import Packet
-from anabranch.zones.state import State
 from bench.harness import Report
 
 STREAM = Stream(
@@ -83,7 +83,7 @@ def asked(queries: int, window: int, scattered: bool) -> list[Activate]:
 
 def run(zones: int, queries: list[Activate], batch: int, batches: int) -> tuple[list[float], list[Any]]:
     """CPU seconds of each zone over the last batches, and all rows."""
-    runner = LocalRunner(STREAM, TimedFamily(Patience(batches=3, hot=1.1, least=1)), zones)
+    runner = Runner(STREAM, TimedFamily(Patience(batches=3, hot=1.1, least=1)), zones)
     (stage,) = runner.chain.stages
     assert isinstance(stage, Timed)
     stage.seconds = defaultdict(float)

@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.chain.control import control_packets
+from anabranch.chain.order import Order
+from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
+from anabranch.chain.stages import Chain
+from anabranch.chain.state import State
 from anabranch.families.filters.family import Filters
 from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.families.results import SUBSCRIPTION, SUBSCRIPTIONS
-from anabranch.model.control import Activate
+from anabranch.model.control_log import Activate
 from anabranch.model.stream import Stream
-from anabranch.zones.asked import control_packets
-from anabranch.zones.order import Order
-from anabranch.zones.packets import DELIVER, ORDER, Kind, Packet
-from anabranch.zones.stage import Chain
-from anabranch.zones.state import State
 
 Spec = Select | Aggregate
 

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-from anabranch.model.job import Engine as Settings
+from anabranch.model.job import EngineSettings as Settings
 from anabranch.simulate.photons import TIME
 from anabranch.spark.engine import Engine
 from bench.filters_local import Rate

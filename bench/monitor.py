@@ -21,14 +21,14 @@ import httpx
 import numpy as np
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.declare import declare
-from anabranch.catalog.layout import Layout
-from anabranch.catalog.sync import bound
-from anabranch.cli.monitor import Monitor
+from anabranch.catalog.registration import bind_subscription
+from anabranch.job.declarations import declare
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.subscription import Subscription
-from anabranch.service.desk import Desk
+from anabranch.results.layout import Layout
+from anabranch.service.job_service import JobService
+from anabranch.service.monitor import Monitor
 from anabranch.service.server import serving
 from bench.harness import Report
 
@@ -55,7 +55,7 @@ def make_sink(root: Path, subscriptions: int) -> Layout:
     declaration = StreamDeclaration("photons", Source("parquet", {"path": "/none"}), {"time": "det_time"})
     columns = tuple(Column(name, ColumnType.FLOAT) for name in ("det_time", "ra", "dec", "en"))
     known = {"photons": declare(declaration, columns)}
-    asked = [bound(Subscription(f"q{n}", drawn(random)), known) for n in range(subscriptions)]
+    asked = [bind_subscription(Subscription(f"q{n}", drawn(random)), known) for n in range(subscriptions)]
     with Catalog(layout.catalog) as catalog:
         catalog.register_stream(known["photons"], declaration)
         catalog.subscribe_many(asked)
@@ -75,11 +75,11 @@ def looked(http: httpx.Client) -> list[float]:
 def run(layout: Layout, follows: bool, report: Report) -> float:
     """The longest that a page took."""
     monitor = Monitor(layout)
-    desk = Desk(layout, monitor.plan, monitor.network)
+    service = JobService(layout, monitor.plan, monitor.network)
     took: dict[str, list[float]] = {}
     with (
         monitor.following() if follows else nullcontext(),
-        serving(desk, "127.0.0.1", 0) as address,
+        serving(service, "127.0.0.1", 0) as address,
         httpx.Client(base_url=address, trust_env=False, timeout=120) as http,
     ):
         time.sleep(START_S if follows else 0)

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from anabranch.chain.runner import Runner
 from anabranch.families.moving.spec import Box, Moving
 from anabranch.families.registry import family
-from anabranch.local.runner import LocalRunner
-from anabranch.model.control import Activate
+from anabranch.model.control_log import Activate
 from anabranch.simulate.place.world import PAPER, REPORT_SECONDS, STREAM, World, range_spec
 from bench.harness import Report
 
@@ -45,7 +45,7 @@ def fences() -> list[dict[str, Any]]:
 
 def ours(world: World, specs: list[dict[str, Any]], ticks: int, zones: int) -> tuple[float, Differences]:
     """(CPU seconds a tick, the rows of each tick) once everybody is known."""
-    runner = LocalRunner(STREAM, family("moving"), zones)
+    runner = Runner(STREAM, family("moving"), zones)
     control = [Activate(number, f"q{number}", spec) for number, spec in enumerate(specs)]
     spent, rows = 0.0, {}
     for tick in range(FILL + ticks):
@@ -88,8 +88,8 @@ def tree_each_tick(world: World, ticks: int) -> tuple[float, Differences]:
 
 
 def _asked(world: World, focal: Any) -> list[Any]:
-    tree = cKDTree(world.places, balanced_tree=False, compact_nodes=False)
-    places = world.places[focal]
+    tree = cKDTree(world.positions, balanced_tree=False, compact_nodes=False)
+    places = world.positions[focal]
     out = []
     for first in range(0, len(focal), 500):  # lists of all the answers at once would take gigabytes
         near = tree.query_ball_point(

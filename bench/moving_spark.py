@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from anabranch.model.job import Engine as Settings
+from anabranch.model.job import EngineSettings as Settings
 from anabranch.simulate.place.world import PAPER, REPORT_SECONDS, World
 from anabranch.spark.engine import Engine
 from anabranch.spark.session import make_session

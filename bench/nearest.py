@@ -14,7 +14,6 @@ to a process costs more than what is written into it.
 from __future__ import annotations
 
 import argparse
-import heapq
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,11 +23,12 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from anabranch.chain.runner import Runner
 from anabranch.families.nearest import candidates
 from anabranch.families.registry import family
-from anabranch.local.runner import LocalRunner
 from anabranch.simulate.dzalaps.workload import Workload, clustered, recorded, uniform
 from bench.harness import Report
+from tests.oracles.skyband import skyband
 
 COLUMNS = ("ambient_temp", "surface_temp", "rel_humidity", "wind_dir")
 SIGMAS = (1e-2, 1e-3, 1e-4)
@@ -52,7 +52,7 @@ class Run:
     ) -> None:
         """`keep`: results stay, for `reports`."""
         self.work, self.batch, self.keep = work, batch, keep
-        self.runner = LocalRunner(work.stream, family("nearest"))
+        self.runner = Runner(work.stream, family("nearest"))
         self.control = work.activations(k, window, method, sigma)
         self.now = 0
 
@@ -82,22 +82,6 @@ class Run:
         return sum(len((state.get(key) or {})["number"]) for key in state.keys(candidates.PREFIX)) / len(
             self.work.queries
         )
-
-
-def skyband(work: Workload, query: int, k: int, first: int, stop: int) -> int:
-    """How many of the items first <= i < stop fewer than k younger and closer ones dominate."""
-    far = np.sqrt(((work.items[first:stop] - work.queries[query]) ** 2).sum(axis=1))
-    youngest: list[int] = []  # of the closer ones, the k youngest
-    count = 0
-    for item in np.argsort(far, kind="stable").tolist():
-        if len(youngest) < k:
-            heapq.heappush(youngest, item)
-        elif item > youngest[0]:
-            heapq.heapreplace(youngest, item)
-        else:
-            continue
-        count += 1
-    return count
 
 
 def workloads(file: Path | None, items: int, queries: int) -> Iterator[Workload]:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from anabranch.model.job import Engine as Settings
+from anabranch.model.job import EngineSettings as Settings
 from anabranch.simulate.dzalaps.workload import Workload, uniform
 from anabranch.spark.engine import Engine
 from anabranch.spark.session import make_session

@@ -16,14 +16,13 @@ import numpy as np
 
 from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Output, Select
 from anabranch.model.window import Window
+from anabranch.planning.cost import CostModel
+from anabranch.planning.optimizer import Optimizer
+from anabranch.planning.properties import Properties, properties_of, source_properties
+from anabranch.planning.statistics import Statistics
 from anabranch.predicates.terms import And, Constant, Op
-from anabranch.sharing.cost import CostModel
-from anabranch.sharing.optimizer import Optimizer
-from anabranch.sharing.properties import Properties, properties_of, source_properties
-from anabranch.sharing.statistics import Statistics
-from anabranch.simulate.choices import Name
 from anabranch.simulate.photons import DEC, EN, RA, TIME, generated
-from anabranch.simulate.scenarios import scenario
+from anabranch.simulate.scenarios import ScenarioName, scenario
 from bench.harness import Report
 
 MEASURED = 300
@@ -54,7 +53,7 @@ def main() -> None:
     photons = generated("photons", 20_000)
     known = Statistics(photons.stream)
     known.observe(photons.rows, 1.0)
-    network = scenario(Name.EXTENDED, [photons]).network.scaled(1000.0, 1e12)
+    network = scenario(ScenarioName.EXTENDED, [photons]).network.scaled(1000.0, 1e12)
     optimizer = Optimizer(
         network, CostModel({"photons": known}), [source_properties(photons.stream)], widen=given.widen
     )

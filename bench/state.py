@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
+from anabranch.chain.packets import Kind, Packet, encode
+from anabranch.chain.stages import Stage
+from anabranch.chain.state import State
 from anabranch.spark.operator import StageOperator
 from anabranch.spark.rows import DDL, zone_key
-from anabranch.zones.packets import Kind, Packet, encode
-from anabranch.zones.stage import Stage
-from anabranch.zones.state import State
 
 
 class Holder(Stage):

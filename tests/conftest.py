@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests.drawn import examples
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -24,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 # The first call of a kernel compiles it, or loads it from disk; how long that takes is no property.
-hypothesis.settings.register_profile("without a deadline", deadline=None)
+hypothesis.settings.register_profile("without a deadline", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("without a deadline")
 
 

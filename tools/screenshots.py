@@ -1,11 +1,12 @@
 """Makes the pictures of docs/dashboard.md: python -m tools.screenshots [FOLDER]
 
-In: the package, Chromium, generated streams. Out: docs/pictures/*.png. Never: Spark; the stages run in one
-process, as in the browser tests.
+The subscriptions are those of `anabranch demo`, about 300, and some to look at more closely. The stages run
+in this process, without Spark, as in the browser tests.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 import time
@@ -16,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from anabranch.catalog.sync import bound
+from anabranch.catalog.registration import bind_subscription
 from anabranch.cli.tour import tour_queries
 from anabranch.model.subscription import Subscription
-from anabranch.sharing.scenario import Scenario, read_scenario
+from anabranch.planning.scenario import Scenario, read_scenario
 from tests.e2e.browser import chromium, looks, missing
 from tests.e2e.engine import LocalJob
 from tests.e2e.streams import generated
@@ -46,9 +47,9 @@ QUERIES = {
     "map-flights": "SELECT icao24, longitude, latitude FROM flights",
     "map-targets": "SELECT latitude, longitude FROM targets",
 }
-TOUR = ("vela", "vela_hot", "hot", "odd", "sky_000", "sky_001")  # of `anabranch demo`
-QUERIES = {name: tour_queries(2)[name] for name in TOUR} | QUERIES
-HISTORY_S = 25
+QUERIES = {name: query for name, query in tour_queries().items() if "sensors" not in query} | QUERIES
+FIRST_S = 15
+HISTORY_S = 240  # most of the five minutes that a chart shows
 
 
 def main(folder: Path) -> None:
@@ -58,15 +59,19 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         job = LocalJob(Path(temporary) / "out", generated(), pause_s=0.5)
-        job.catalog.subscribe_many([bound(Subscription(n, q), job.streams) for n, q in QUERIES.items()])
+        job.catalog.subscribe_many(
+            [bind_subscription(Subscription(n, q), job.streams) for n, q in QUERIES.items()]
+        )
         for _ in range(4):  # the first batches take longer: not what the pictures are about
             job.step()
             time.sleep(job.pause_s)
         with job.served(_network(Path(temporary))) as address, chromium() as driver:
             print("waiting for some batches, so that there is something to see ...", file=sys.stderr)
-            driver.get(address)  # what a batch took is known for those that somebody watched
-            time.sleep(HISTORY_S)
+            time.sleep(FIRST_S)
             for name, page, prepare, look in PICTURES:
+                if name == "overview":
+                    driver.get(address)  # how long a batch took is known only while somebody looks
+                    time.sleep(HISTORY_S)
                 _take(driver, address, page, prepare, look, folder / f"{name}.png")
 
 
@@ -81,8 +86,8 @@ def _network(folder: Path) -> Scenario:
         '[stream.targets]\nsite = "SP0"',
         '[stream.flights]\nsite = "SP2"',
     ]
-    for place, (name, text) in enumerate(QUERIES.items()):
-        lines.append(f'[[query]]\nname = "{name}"\nsite = "SP{place * 5 % 8}"\nquery = """{text}"""')
+    for index, (name, text) in enumerate(QUERIES.items()):
+        lines.append(f'[[query]]\nname = "{name}"\nsite = "SP{index * 5 % 8}"\nquery = """{text}"""')
     file = folder / "network.toml"
     file.write_text("\n".join(lines))
     return read_scenario(file)
@@ -96,15 +101,28 @@ def _watch(driver: Chrome, name: str) -> None:
 def _type(driver: Chrome) -> None:
     driver.find_element("id", "query").send_keys("SELECT ra, dec FROM photons WHERE enn >= 1.3")
     driver.find_element("id", "name").send_keys("vela_2")
-    _watch(driver, "vela_mean")
     driver.find_element("id", "search").send_keys("vela")
-    time.sleep(1)
+    time.sleep(2)
+    _watch(driver, "vela_mean")
+
+
+def _way(driver: Chrome) -> None:
+    driver.find_element("id", "plan-name").send_keys("vela_west_hot")
+    driver.find_element("css selector", "#plan-find button").click()
+    time.sleep(2)
 
 
 def _stream(name: str) -> Callable[[Chrome], None]:
     def choose(driver: Chrome) -> None:
         driver.find_element("css selector", f'#map-stream option[value="{name}"]').click()
-        time.sleep(2.5)
+        until = time.monotonic() + 60
+        while "reading" in (text := driver.find_element("id", "layers").text) or not re.search(
+            r"\d (obj|clus)", text
+        ):
+            if time.monotonic() > until:
+                raise SystemExit(f"the map of {name} did not come: {text}")
+            time.sleep(0.5)
+        time.sleep(2)
 
     return choose
 
@@ -118,13 +136,14 @@ WIDE: Look = {"width": 1280, "height": 780}
 DARK: Look = WIDE | {"dark": True}
 PHONE: Look = {"width": 390, "height": 844, "phone": True}
 PICTURES: list[tuple[str, str, Callable[[Chrome], None], Look]] = [
-    ("overview", "overview", _nothing, WIDE),
-    ("overview-dark", "overview", _nothing, DARK),
     ("subscriptions", "subscriptions", _type, WIDE),
     ("plan", "plan", _nothing, WIDE),
+    ("plan-way", "plan", _way, WIDE),
     ("map", "map", _stream("flights"), WIDE),
     ("map-dark", "map", _stream("targets"), DARK),
     ("map-phone", "map", _stream("flights"), PHONE),
+    ("overview", "overview", _nothing, WIDE),
+    ("overview-dark", "overview", _nothing, DARK),
 ]
 
 
@@ -138,8 +157,8 @@ def _take(
     prepare(driver)
     bottom = driver.execute_script("return Math.ceil(document.documentElement.scrollHeight)")
     looks(driver, **look | {"height": max(int(look["height"]), min(bottom, 1700))})
-    driver.execute_script("window.scrollTo(0, 0)")
-    time.sleep(1)
+    driver.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
+    time.sleep(3)
     shot = Image.open(BytesIO(driver.get_screenshot_as_png())).convert("RGB")
     if look.get("phone"):
         shot = shot.resize((shot.width * 3 // 4, shot.height * 3 // 4))

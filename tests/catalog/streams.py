@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.job import declare
+from anabranch.job.declarations import declare
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.stream import Stream

@@ -16,10 +16,10 @@ from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.database import Address, exists
 from anabranch.catalog.entries import NewSubscription
 from anabranch.catalog.migrations import FORMAT, STEPS
-from anabranch.catalog.receivers import Delivery, Receivers
+from anabranch.catalog.receivers import Delivery, DeliveryProgress, Receivers
 from anabranch.catalog.tokens import Role, Tokens
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.control import Activate, Cancel, End
+from anabranch.model.control_log import Activate, Cancel, End
 from anabranch.model.errors import AnabranchError, FormatError, JobError, RunError
 from tests.catalog.streams import COLUMNS, declaration, photons, registered
 
@@ -32,8 +32,10 @@ def catalog(address: Address) -> Iterator[Catalog]:
         yield registered(opened)
 
 
-def ask(catalog: Catalog, name: str, after: Any = None, query: str = "SELECT ra FROM photons") -> int:
-    return catalog.subscribe(name, "photons", "filters", "select", query, SPEC, after)
+def subscribe(
+    catalog: Catalog, name: str, activate: Any = None, query: str = "SELECT ra FROM photons"
+) -> int:
+    return catalog.subscribe(name, "photons", "filters", "select", query, SPEC, activate)
 
 
 def log(catalog: Catalog, after: int = 0) -> list[Any]:
@@ -88,7 +90,7 @@ def test_a_reader_option_more_is_no_other_stream(catalog: Catalog) -> None:
 def test_another_stream_under_a_known_name(
     catalog: Catalog, settings: dict[str, Any], columns: Any, said: str
 ) -> None:
-    from anabranch.catalog.job import declare
+    from anabranch.job.declarations import declare
 
     wanted = declaration(**settings)
     with pytest.raises(
@@ -110,39 +112,39 @@ def test_an_unknown_stream(catalog: Catalog) -> None:
 
 
 def test_numbers_ascend_and_are_never_used_again(catalog: Catalog) -> None:
-    assert [ask(catalog, "a"), ask(catalog, "b")] == [1, 2]
+    assert [subscribe(catalog, "a"), subscribe(catalog, "b")] == [1, 2]
     catalog.cancel("b")
-    assert ask(catalog, "c") == 3
+    assert subscribe(catalog, "c") == 3
     assert [entry.name for entry in catalog.subscriptions()] == ["a", "c"]
     assert [entry.state for entry in catalog.subscriptions(state=None)] == ["active", "cancelled", "active"]
     assert (catalog.count(), catalog.count(state=None)) == (2, 3)
 
 
 def test_a_name_is_free_again_once_it_is_cancelled(catalog: Catalog) -> None:
-    ask(catalog, "vela")
+    subscribe(catalog, "vela")
     with pytest.raises(JobError, match=r"the name 'vela' is taken .*SELECT ra FROM photons.*cancel it first"):
-        ask(catalog, "vela")
+        subscribe(catalog, "vela")
     catalog.cancel("vela")
-    assert ask(catalog, "vela", query="SELECT dec FROM photons") == 2
+    assert subscribe(catalog, "vela", query="SELECT dec FROM photons") == 2
     newest = catalog.subscription("vela")
     assert (newest.number, newest.active, newest.query) == (2, True, "SELECT dec FROM photons")
 
 
 def test_results_of_two_subscriptions_with_one_name_stay_apart(catalog: Catalog) -> None:
-    ask(catalog, "vela#2")  # somebody chose the label that the third one would get
-    ask(catalog, "vela")
+    subscribe(catalog, "vela#2")  # somebody chose the label that the third one would get
+    subscribe(catalog, "vela")
     catalog.cancel("vela")
-    ask(catalog, "vela")
+    subscribe(catalog, "vela")
     labels = [control.name for control in log(catalog) if isinstance(control, Activate)]
     assert labels == ["vela#2", "vela", "vela#3"]
     assert catalog.subscription("vela#3") == catalog.subscription("vela")
 
 
 def test_cancel(catalog: Catalog) -> None:
-    ask(catalog, "vela")
-    entry = catalog.cancel("vela", until=7.5)
+    subscribe(catalog, "vela")
+    entry = catalog.cancel("vela", time=7.5)
     assert (entry.state, entry.cancel) == ("cancelled", 7.5)
-    assert catalog.cancel("vela", until=5).cancel == 5  # an end that lies ahead can be moved forward
+    assert catalog.cancel("vela", time=5).cancel == 5  # an end that lies ahead can be moved forward
     assert catalog.cancel("vela").cancel is None
     with pytest.raises(JobError, match="subscription 'vela' is cancelled already"):
         catalog.cancel("vela")
@@ -150,7 +152,7 @@ def test_cancel(catalog: Catalog) -> None:
 
 
 def test_cancel_of_what_is_not_there(catalog: Catalog) -> None:
-    ask(catalog, "vela")
+    subscribe(catalog, "vela")
     with pytest.raises(
         JobError, match=r"unknown subscription 'vella'; did you mean 'vela'\? There are: vela"
     ):
@@ -158,7 +160,7 @@ def test_cancel_of_what_is_not_there(catalog: Catalog) -> None:
 
 
 def test_all_or_nothing(catalog: Catalog) -> None:
-    ask(catalog, "b")
+    subscribe(catalog, "b")
     new = [NewSubscription(name, "photons", "filters", "select", "", SPEC) for name in ("a", "b", "c")]
     with pytest.raises(JobError, match="'b' is taken"):
         catalog.subscribe_many(new)
@@ -170,9 +172,9 @@ def test_all_or_nothing(catalog: Catalog) -> None:
 
 def test_ten_thousand_at_once(catalog: Catalog) -> None:
     new = [NewSubscription(f"q{n}", "photons", "filters", "select", "SELECT", SPEC) for n in range(10_000)]
-    begun = time.process_time()
+    started = time.process_time()
     assert catalog.subscribe_many(new) == list(range(1, 10_001))
-    assert time.process_time() - begun < 5  # about half a second where nothing else runs
+    assert time.process_time() - started < 5  # about half a second where nothing else runs
     assert len(log(catalog)) == 10_000
 
 
@@ -180,11 +182,11 @@ def test_ten_thousand_at_once(catalog: Catalog) -> None:
 
 
 def test_the_log(catalog: Catalog) -> None:
-    ask(catalog, "a")
-    ask(catalog, "b", after=5)
+    subscribe(catalog, "a")
+    subscribe(catalog, "b", activate=5)
     first = catalog.version("photons", "filters")
     catalog.subscribe("n", "photons", "nearest", "nearest", "", {"kind": "nearest"})
-    catalog.cancel("a", until=9)
+    catalog.cancel("a", time=9)
     catalog.end("photons", "filters")
     assert log(catalog) == [Activate(1, "a", SPEC), Activate(2, "b", SPEC, 5), Cancel(1, 9), End()]
     assert log(catalog, after=first) == [Cancel(1, 9), End()]
@@ -198,12 +200,12 @@ def test_the_log(catalog: Catalog) -> None:
 def test_an_end_is_logged_once(catalog: Catalog) -> None:
     version = catalog.end("photons", "filters")
     assert catalog.end("photons", "filters") == version
-    ask(catalog, "later")
+    subscribe(catalog, "later")
     assert catalog.end("photons", "filters") > version
 
 
 def test_a_subscription_with_both_times(catalog: Catalog) -> None:
-    new = NewSubscription("a", "photons", "filters", "select", "", SPEC, after=1, until=2.5)
+    new = NewSubscription("a", "photons", "filters", "select", "", SPEC, activate=1, cancel=2.5)
     catalog.subscribe_many([new])
     assert log(catalog) == [Activate(1, "a", SPEC, 1), Cancel(1, 2.5)]
     assert catalog.subscription("a").active
@@ -222,13 +224,16 @@ def test_facts(catalog: Catalog) -> None:
 def test_receivers(catalog: Catalog, address: Address) -> None:
     part = NewSubscription("a/2", "photons", "filters", "select", "", SPEC, receiver="https://x.org/")
     whole = NewSubscription("a", "photons", "filters", "select", "", SPEC, parts=(part,))
-    late = NewSubscription("b", "photons", "filters", "select", "", SPEC, receiver="kafka:t@b:1", place="7:0")
+    late = NewSubscription(
+        "b", "photons", "filters", "select", "", SPEC, receiver="kafka:t@b:1", cursor="7:0"
+    )
     assert catalog.subscribe_many([whole, late]) == [1, 3]
     assert catalog.receivers() == {2: "https://x.org/", 3: "kafka:t@b:1"}
     receivers = Receivers(address)
-    assert [(entry.name, sent.place) for entry, sent in receivers.open()] == [("a/2", "0:0"), ("b", "7:0")]
-    receivers.note([(2, "4:1", 9, "then", "no answer", None), (3, "8:0", 2**40, "then", None, "now")])
-    receivers.note([])
+    assert [(entry.name, sent.cursor) for entry, sent in receivers.open()] == [("a/2", "0:0"), ("b", "7:0")]
+    failed = DeliveryProgress(2, "4:1", 9, "then", "no answer", None)
+    receivers.save([failed, DeliveryProgress(3, "8:0", 2**40, "then", None, "now")])
+    receivers.save([])
     assert receivers.all() == {
         2: Delivery("https://x.org/", "4:1", 9, "then", "no answer", None),
         3: Delivery("kafka:t@b:1", "8:0", 2**40, "then", None, "now"),
@@ -246,7 +251,7 @@ def test_a_catalog_has_an_identity(catalog: Catalog) -> None:
 
 def test_a_catalog_outlives_its_process(address: Address) -> None:
     with Catalog(address) as first:
-        ask(registered(first), "vela", after=3)
+        subscribe(registered(first), "vela", activate=3)
         first.cancel("vela", 8)
         before = log(first)
     with Catalog(address) as second:
@@ -255,7 +260,7 @@ def test_a_catalog_outlives_its_process(address: Address) -> None:
 
 
 def test_it_travels_as_its_address(catalog: Catalog) -> None:
-    ask(catalog, "vela")
+    subscribe(catalog, "vela")
     with pickle.loads(pickle.dumps(catalog)) as other:
         assert other.subscription("vela") == catalog.subscription("vela")
 
@@ -268,17 +273,17 @@ def test_none_yet(address: Address) -> None:
 
 
 def test_a_catalog_of_an_earlier_release(address: Address, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Format 1 knew neither owners nor tokens; what it held stays."""
+    """Format 1 knew neither owners nor tokens; what it had stays."""
     with monkeypatch.context() as earlier:
         earlier.setattr(database, "FORMAT", 1)
-        made = database.Database(address)
-    with made.writing():
-        made.write("INSERT INTO streams VALUES ('s', '{}', '[]', '{}', '')")
-        made.write(
+        earlier_one = database.Database(address)
+    with earlier_one.writing():
+        earlier_one.write("INSERT INTO streams VALUES ('s', '{}', '[]', '{}', '')")
+        earlier_one.write(
             "INSERT INTO subscriptions VALUES (7, 'q', 'q', 's', 'filters', 'select', 'SELECT', '{}', "
             "'active', 'null', 'null', 'job', '', NULL)"
         )
-    made.close()
+    earlier_one.close()
     for _ in range(2):  # the second finds it up to date
         with Catalog(address) as catalog:
             assert (catalog.subscription("q").query, catalog.subscription("q").owner) == ("SELECT", None)
@@ -294,7 +299,7 @@ def test_half_a_step_is_none(address: Address, monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(AnabranchError):
             Catalog(address)
     with registered(Catalog(address)) as catalog:
-        assert ask(catalog, "vela") == 1
+        assert subscribe(catalog, "vela") == 1
 
 
 def test_a_catalog_of_a_later_release(address: Address) -> None:
@@ -316,11 +321,11 @@ def test_not_a_catalog(tmp_path: Path) -> None:
 # --- a server ---
 
 
-def test_a_connection_that_the_server_ended_is_made_anew(postgres: str, postgres_catalog: str) -> None:
+def test_a_connection_that_the_server_ended_is_opened_again(postgres: str, postgres_catalog: str) -> None:
     import psycopg
 
     with registered(Catalog(postgres_catalog)) as catalog:
-        for count, use in enumerate((lambda: ask(catalog, "a"), lambda: catalog.subscription("a"))):
+        for count, use in enumerate((lambda: subscribe(catalog, "a"), lambda: catalog.subscription("a"))):
             with psycopg.connect(postgres, autocommit=True) as other:
                 ended = other.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "

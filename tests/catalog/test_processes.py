@@ -7,7 +7,7 @@ import threading
 
 from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.database import Address
-from anabranch.model.control import Activate, Cancel
+from anabranch.model.control_log import Activate, Cancel
 from tests.catalog.streams import registered
 
 EACH = 40

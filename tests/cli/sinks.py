@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.deliveries import Deliveries, Manifest
-from anabranch.catalog.layout import Layout
-from anabranch.catalog.sync import bound
+from anabranch.catalog.registration import bind_subscription
+from anabranch.chain.dead_letters import SCHEMA
 from anabranch.model.subscription import Subscription
-from anabranch.zones.dead import SCHEMA
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
+from anabranch.results.manifests import Manifest
 from tests.catalog.streams import declaration, photons
 
 VELA = "SELECT ra, name AS star FROM photons WHERE en > 1.3"
@@ -27,7 +28,7 @@ def make_sink(root: Path) -> Layout:
         streams = {"photons": photons(**settings)}
         catalog.register_stream(streams["photons"], declaration(**settings))
         catalog.subscribe_many(
-            [bound(Subscription(n, q), streams) for n, q in (("vela", VELA), ("all", ALL))]
+            [bind_subscription(Subscription(n, q), streams) for n, q in (("vela", VELA), ("all", ALL))]
         )
     deliver(layout, 0, [0, 1], [["vela", "all"], ["all"]], dead=[("late", '{"det_time": -1.0}')])
     deliver(layout, 1, [2], [["all", "vela"]], dead=[("malformed", "x,y,z")])

@@ -12,11 +12,11 @@ import pytest
 
 from anabranch.catalog.catalog import Catalog
 from anabranch.cli import main
-from anabranch.model.control import Activate, Cancel
+from anabranch.model.control_log import Activate, Cancel
 from anabranch.model.errors import RunError
-from tests.catalog.jobs import GOOD, changed, write_job
 from tests.cli.conftest import Command
 from tests.cli.sinks import VELA
+from tests.job.jobs import GOOD, changed, write_job
 
 
 def last_control(sink: Path) -> Activate | Cancel:
@@ -34,7 +34,7 @@ def test_subscribe(anabranch: Command, sink: Path) -> None:
     assert (done.code, done.out) == (0, "more is subscription 3: select on photons\n")
     control = last_control(sink)
     assert isinstance(control, Activate)
-    assert (control.name, control.after) == ("more", 2.5)
+    assert (control.name, control.time) == ("more", 2.5)
 
 
 def test_subscribe_from_standard_input(
@@ -208,11 +208,11 @@ def test_as_a_process(sink: Path) -> None:
 
     big = f"SELECT ra FROM photons -- {'x' * 5000}"
     with Catalog(sink / "_anabranch" / "catalog.sqlite") as catalog:
-        from anabranch.catalog.sync import bound
+        from anabranch.catalog.registration import bind_subscription
         from anabranch.model.subscription import Subscription
 
         streams = catalog.streams()
-        catalog.subscribe_many([bound(Subscription(f"q{n}", big), streams) for n in range(100)])
+        catalog.subscribe_many([bind_subscription(Subscription(f"q{n}", big), streams) for n in range(100)])
     done = shell(f"{command} list {sink} --format json | head -c 10; echo; echo ${{PIPESTATUS[0]}}")
     assert (done.stdout.splitlines(), done.stderr) == (['{"number":', "0"], "")
     assert shell(f"{command} results {sink} nobody").returncode == 2

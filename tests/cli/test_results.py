@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.catalog.jobs import write_job
 from tests.cli.conftest import Command
+from tests.job.jobs import write_job
 
 
 def test_json_in_order(anabranch: Command, sink: Path) -> None:

@@ -19,19 +19,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.declare import declare
-from anabranch.catalog.deliveries import Deliveries, Manifest
-from anabranch.catalog.layout import Layout
-from anabranch.cli.monitor import Monitor
+from anabranch.chain.arrow_columns import ARROW_TYPES
+from anabranch.chain.runner import Runner
 from anabranch.families.registry import family as family_of
-from anabranch.local.runner import LocalRunner
+from anabranch.job.declarations import declare
 from anabranch.model.columns import Column
 from anabranch.model.job import Source, StreamDeclaration
-from anabranch.service.desk import Desk, Limits
+from anabranch.planning.scenario import Scenario
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
+from anabranch.results.manifests import Manifest
+from anabranch.service.job_service import JobService, Limits
+from anabranch.service.monitor import Monitor
 from anabranch.service.server import serving
-from anabranch.sharing.scenario import Scenario
 from anabranch.spark.measures import Measure
-from anabranch.zones.columns import ARROW_TYPES
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class LocalJob:
     root: Path
     sources: list[Generated]
     pause_s: float = 0.5
-    runners: dict[tuple[str, str], LocalRunner] = field(default_factory=dict)
+    runners: dict[tuple[str, str], Runner] = field(default_factory=dict)
     seen: dict[tuple[str, str], int] = field(default_factory=dict)  # versions of the control log
     measures: dict[tuple[str, str], Measure] = field(default_factory=dict)
     batches: int = 0
@@ -90,7 +91,7 @@ class LocalJob:
         begun = time.perf_counter()
         place = (stream, family)
         if place not in self.runners:
-            self.runners[place] = LocalRunner(self.streams[stream], family_of(family))
+            self.runners[place] = Runner(self.streams[stream], family_of(family))
         runner, version = self.runners[place], self.catalog.version(stream, family)
         batch = runner.batches
         runner.batch(items, self.catalog.log(stream, family, self.seen.get(place, 0), version))
@@ -134,10 +135,12 @@ class LocalJob:
 
     @contextmanager
     def served(self, scenario: Scenario | None = None) -> Iterator[str]:
-        """The service over it, on a loopback port that is free."""
+        """The service over it, on a loopback port that is free, once the plan is there."""
         monitor = Monitor(self.layout, scenario)
-        desk = Desk(
+        monitor.plan()
+        monitor.network()
+        service = JobService(
             self.layout, monitor.plan, monitor.network, Limits(), lambda: list(self.measures.values())
         )
-        with self.running(), serving(desk, "127.0.0.1", 0) as address:
+        with self.running(), monitor.following(), serving(service, "127.0.0.1", 0) as address:
             yield address

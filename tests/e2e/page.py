@@ -62,8 +62,11 @@ class Page:
         )
 
     def write(self, selector: str, text: str) -> None:
+        """Replaces the text of a field, as a person types: emptying it first would be an event of its own."""
+        from selenium.webdriver import Keys
+
         field = self.one(selector)
-        field.clear()
+        field.send_keys(Keys.CONTROL, "a")
         field.send_keys(text)
 
     def script(self, text: str, *arguments: object) -> Any:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.job.generated_streams import AIRCRAFT, flights, photons, targets
 from anabranch.model.columns import Column, ColumnType
-from anabranch.spark.generator import AIRCRAFT, flights, photons
-from anabranch.spark.targets import targets
 from tests.e2e.engine import Generated
 
 FLOAT, INT, STRING = ColumnType.FLOAT, ColumnType.INT, ColumnType.STRING

@@ -110,7 +110,7 @@ def test_in_a_browser(page: Page, http: httpx.Client) -> None:
     """Registers a query, sees it on every page, cancels it."""
 
     def counted() -> tuple[int, int]:
-        """Items of the stream so far, and items a second."""
+        """Items of the stream so far, and items per second."""
         found = [row["Items"] for row in page.rows("#streams") if row["Family"] == "filters"]
         tiles = page.text("#tiles").split()
         rate = tiles[tiles.index("second") + 1] if "second" in tiles else "0"
@@ -134,7 +134,7 @@ def test_in_a_browser(page: Page, http: httpx.Client) -> None:
     page.go("plan")
     page.wait(lambda: "en > 3" in page.text("#dag"), "the condition")
     page.one('#dag .node[aria-label*="seen"]').click()
-    assert "Asked by 1 subscription: seen" in page.text("#plan-chosen")
+    assert "Needed by 1 subscription: seen" in page.text("#plan-chosen")
     page.wait(lambda: [row["Site or link"] for row in page.rows("#sites")] == ["here"], "the site")
 
     page.go("subscriptions")

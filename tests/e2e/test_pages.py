@@ -41,9 +41,9 @@ def test_overview_follows_the_streams(page: Page) -> None:
     page.wait(lambda: items() > before, "more items")
     tiles = page.text("#tiles")
     for what in (
-        "Items a second",
-        "Result rows a second",
-        "Batch time",
+        "Items per second",
+        "Result rows per second",
+        "Time per batch",
         "Lag",
         "Subscriptions",
         "Sharing saves",
@@ -137,7 +137,7 @@ def test_the_plan_and_the_network(page: Page) -> None:
     page.go("plan")
     page.wait(lambda: "and en > 3" in page.text("#dag"), "the condition, as what it adds")
     page.one('#dag .node[aria-label*="warmer"]').click()
-    assert "Asked by 1 subscription: warmer" in page.text("#plan-chosen")
+    assert "Needed by 1 subscription: warmer" in page.text("#plan-chosen")
     page.wait(lambda: [row["Site or link"] for row in page.rows("#sites")] == ["here"], "the site")
     assert page.all("#network circle")
 

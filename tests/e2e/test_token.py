@@ -44,7 +44,7 @@ def test_a_token_is_asked_for_once(page: Page, token: str) -> None:
     page.wait(lambda: page.one("#token-dialog").is_displayed(), "the question")
     page.write("#token", "ana_wrong")
     page.one("#token-form button").click()
-    page.wait(lambda: "needs a token that holds" in page.text("#token-error"), "the refusal")
+    page.wait(lambda: "needs a valid token" in page.text("#token-error"), "the refusal")
     page.write("#token", token)
     page.one("#token-form button").click()
     page.wait(lambda: not page.one("#token-dialog").is_displayed(), "the page")

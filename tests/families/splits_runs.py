@@ -10,9 +10,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.balance import Division, Patience
 from anabranch.model.stream import Stream
-from anabranch.zones.balance import Division, Patience
-from anabranch.zones.columns import arrow_schema
 from tests.laws.case import Asked, Case
 
 

@@ -1,4 +1,4 @@
-"""Bad queries, written with the place that the error must point at: `SELECT [[enn]] FROM photons`."""
+"""Bad queries, written with the span that the error must point at: `SELECT [[enn]] FROM photons`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.language.streams import STREAMS
 
 
 def refused(marked: str, *fragments: str) -> None:
-    """Compiling must fail, point at the marked place and say every fragment; `[[]]` marks the end."""
+    """Compiling must fail, point at the marked span and say every fragment; `[[]]` marks the end."""
     start = marked.index("[[")
     length = max(1, marked.index("]]") - start - 2)
     text = marked.replace("[[", "").replace("]]", "")
@@ -19,6 +19,6 @@ def refused(marked: str, *fragments: str) -> None:
     error = caught.value
     for fragment in fragments:
         assert fragment in error.message
-    assert (error.place, error.length) == (start, length), str(error)
+    assert (error.offset, error.length) == (start, length), str(error)
     assert error.text == text
     assert error.exit_status == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Output, Select
-from anabranch.language.bind import Bound, bind, compile_query
+from anabranch.language.bind import BoundQuery, bind, compile_query
 from anabranch.language.parse import parse
 from anabranch.model.columns import ColumnType
 from anabranch.model.errors import QueryError
@@ -18,7 +18,7 @@ from tests.language.streams import FREE, PHOTONS, RESERVED, STREAMS
 
 def test_bound() -> None:
     tree = parse("SELECT en FROM photons WHERE en > 1")
-    bound = Bound("photons", "filters", Select((Output("en", "en"),), Constant("en", Op.GT, 1)))
+    bound = BoundQuery("photons", "filters", Select((Output("en", "en"),), Constant("en", Op.GT, 1)))
     assert bind(tree, STREAMS) == bound
     assert bind(tree, {"photons": PHOTONS}) == bound
 
@@ -153,6 +153,7 @@ def test_what_can_never_be_true_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 def test_the_reason_is_found() -> None:
     refused("SELECT en FROM photons [[WHERE en < 1 AND en > 2]]", "en < 1 and en > 2 exclude each other")
     refused("SELECT count(*) AS n FROM bare WINDOW ROWS 5 [[HAVING n > 1 AND n < 2]]", "exclude each other")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.families.moving.spec import Box, Circle, KNearest, Moving
-from anabranch.language.bind import Bound, compile_query
+from anabranch.language.bind import BoundQuery, compile_query
 from anabranch.predicates.terms import Constant, Op
 from tests.language.refused import refused
 from tests.language.streams import STREAMS, stream
@@ -44,7 +44,9 @@ GOOD = {
 
 @pytest.mark.parametrize(("text", "spec"), GOOD.items())
 def test_what_it_is_bound_to(text: str, spec: Moving) -> None:
-    assert compile_query(text, STREAMS) == Bound("police" if "police" in text else "units", "moving", spec)
+    assert compile_query(text, STREAMS) == BoundQuery(
+        "police" if "police" in text else "units", "moving", spec
+    )
 
 
 BAD = [

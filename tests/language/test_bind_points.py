@@ -6,7 +6,7 @@ import pytest
 
 from anabranch.families.clusters.spec import Clusters, Emit
 from anabranch.families.nearest.spec import Nearest
-from anabranch.language.bind import Bound, Spec, compile_query
+from anabranch.language.bind import BoundQuery, Spec, compile_query
 from anabranch.model.window import AtEnd, Window
 from anabranch.predicates.terms import Constant, Op
 from tests.language.refused import refused
@@ -53,7 +53,7 @@ GOOD: dict[str, Spec] = {
 def test_what_it_is_bound_to(text: str, spec: Spec) -> None:
     family = "nearest" if isinstance(spec, Nearest) else "clusters"
     stream = "sensors" if "sensors" in text else "targets"
-    assert compile_query(text, STREAMS) == Bound(stream, family, spec)
+    assert compile_query(text, STREAMS) == BoundQuery(stream, family, spec)
 
 
 def test_as_many_coordinates_as_allowed() -> None:

@@ -1,4 +1,4 @@
-"""Every query of semantics.md compiles, as it is written there."""
+"""Every query of docs/queries.md compiles, as it is written there."""
 
 from __future__ import annotations
 

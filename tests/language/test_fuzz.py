@@ -1,4 +1,4 @@
-"""Whatever is typed: a Bound or a QueryError that points into the text, never another exception."""
+"""Whatever is typed: a BoundQuery or a QueryError that points into the text, never another exception."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.language.bind import Bound, compile_query
+from anabranch.language.bind import BoundQuery, compile_query
 from anabranch.language.unparse import unparse
 from anabranch.model.errors import QueryError
+from tests.drawn import examples
 from tests.language.streams import STREAMS
 from tests.language.test_examples import SEMANTICS
 
@@ -39,14 +40,14 @@ def check(text: str) -> bool:
         bound = compile_query(text, STREAMS)
     except QueryError as error:
         return check_error(error, text)
-    assert isinstance(bound, Bound)
+    assert isinstance(bound, BoundQuery)
     assert compile_query(unparse(bound.spec, STREAMS[bound.stream]), STREAMS) == bound
     return True
 
 
 def check_error(error: QueryError, text: str) -> bool:
-    assert error.place is not None
-    assert 0 <= error.place <= len(text)
+    assert error.offset is not None
+    assert 0 <= error.offset <= len(text)
     assert error.length >= 1
     assert error.text == text
     assert error.message in str(error)
@@ -83,13 +84,13 @@ def test_a_thousand_mutations() -> None:
     assert 20 < compiled < 900
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=30))
 def test_pieces_in_any_order(pieces: list[str]) -> None:
     check(" ".join(pieces))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from(PIECES), max_size=15))
 def test_any_condition(pieces: list[str]) -> None:
     check("SELECT * FROM trades WHERE " + " ".join(pieces))

@@ -15,7 +15,7 @@ from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError, QueryError
 from anabranch.model.operators import Made, Operator, Read
 from anabranch.predicates.terms import Constant, Op
-from tests.families.filters_runs import STREAM
+from tests.families.filters.runs import STREAM
 
 
 def scale(values: Any, *factors: float) -> Any:
@@ -98,7 +98,7 @@ def test_all_columns_are_those_of_the_stream() -> None:
         ("SELECT scale(*) FROM s", "an operator takes columns"),
         ("SELECT scale(1, 2) FROM s", "reads no column"),
         ("SELECT scale(a + 1, 2) FROM s", "takes columns, constants, and what operators make"),
-        ("SELECT scale(a, 2), max(a) FROM s WINDOW ROWS 2", "a value an item among aggregates"),
+        ("SELECT scale(a, 2), max(a) FROM s WINDOW ROWS 2", "a value per item among aggregates"),
         ("SELECT max(a, n) FROM s WINDOW ROWS 2", "expected one column"),
         ("SELECT sum(kind_of(s)) FROM s WINDOW ROWS 2", "kind_of(s) is a string; sum takes numbers"),
         ("SELECT vague(a) FROM s", "gives null for no items; declare the type of its results"),
@@ -113,7 +113,7 @@ def test_refused(text: str, said: str) -> None:
     with pytest.raises(QueryError) as caught:
         compile_query(text, STREAMS)
     assert said in caught.value.message
-    assert caught.value.place is not None
+    assert caught.value.offset is not None
 
 
 @pytest.mark.parametrize("name", ["Scale", "max", "2nd", "a b", ""])

@@ -1,4 +1,4 @@
-"""Text to syntax tree: spellings, places, limits."""
+"""Text to syntax tree: spellings, spans, limits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def where(text: str) -> s.Expression:
     return clause.condition
 
 
-def written(tree: s.Query, node: s.Name | s.Expression | s.Head | s.Clause) -> str:
-    return tree.text[node.place[0] : sum(node.place)]
+def written(tree: s.SqlQuery, node: s.Name | s.Expression | s.Head | s.Clause) -> str:
+    return tree.text[node.span[0] : sum(node.span)]
 
 
 def test_nodes_know_their_places() -> None:
@@ -38,7 +38,7 @@ def test_nodes_know_their_places() -> None:
     ]
     condition = tree.clauses[0]
     assert isinstance(condition, s.Where)
-    assert isinstance(condition.condition, s.Conjunction)
+    assert isinstance(condition.condition, s.AndTerms)
     assert [written(tree, term) for term in condition.condition.terms] == ["a + 1 < b", "NOT (c)"]
 
 
@@ -107,9 +107,9 @@ def test_spaces_comments_and_case_do_not_matter(text: str) -> None:
 
 def test_precedence() -> None:
     tree = where("a OR NOT b AND c")
-    assert isinstance(tree, s.Disjunction)
+    assert isinstance(tree, s.OrTerms)
     second = tree.terms[1]
-    assert isinstance(second, s.Conjunction)
+    assert isinstance(second, s.AndTerms)
     assert isinstance(second.terms[0], s.Negation)
 
 
@@ -155,7 +155,7 @@ def test_a_sign_of_a_number_is_no_nesting() -> None:
 
 
 def test_long_chains_are_not_deep() -> None:
-    assert isinstance(where(" AND ".join(["a < 1"] * 3000)), s.Conjunction)
+    assert isinstance(where(" AND ".join(["a < 1"] * 3000)), s.AndTerms)
     assert isinstance(where("a < " + " + ".join(["1"] * 3000)), s.Compare)
     assert isinstance(where(f"a IN ({', '.join(['1'] * 3000)})"), s.OneOf)
 

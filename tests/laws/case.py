@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from anabranch.chain.runner import Runner
 from anabranch.families.base import Family
 from anabranch.families.registry import family
 from anabranch.families.results import rows_of
-from anabranch.local.runner import LocalRunner
-from anabranch.model.control import Activate, Cancel, Control, End
+from anabranch.model.control_log import Activate, Cancel, Control, End
 from anabranch.model.stream import Stream, Time
 
 Row = dict[str, Any]
@@ -72,17 +72,17 @@ def run_local(
         (case.items.slice(low, high - low), case.controls() if low == 0 else ())
         for low, high in pairwise(edges)
     ]
-    runners = [LocalRunner(case.stream, by, zones)]
+    runners = [Runner(case.stream, by, zones)]
     for count, (items, control) in enumerate([*batches, (None, [End()])]):
         runners[-1].batch(items, control)
         if count in stops:
-            runners.append(LocalRunner(case.stream, by, zones))
+            runners.append(Runner(case.stream, by, zones))
             runners[-1].resume(runners[-2].stopped())
     runners[-1].settle()
     return _outcome(case, runners)
 
 
-def _outcome(case: Case, runners: list[LocalRunner]) -> Outcome:
+def _outcome(case: Case, runners: list[Runner]) -> Outcome:
     outcome = Outcome(books=next((runner.books for runner in reversed(runners) if runner.books), {}))
     for asked in case.queries:
         name, shown = family(case.family).shown(case.stream, asked.spec)
@@ -96,5 +96,5 @@ def _outcome(case: Case, runners: list[LocalRunner]) -> Outcome:
     return outcome
 
 
-def _by_batch(runner: LocalRunner, table: str) -> list[list[pa.RecordBatch]]:
+def _by_batch(runner: Runner, table: str) -> list[list[pa.RecordBatch]]:
     return list(runner.tables[table].values())

@@ -14,7 +14,7 @@ from tests.laws.case import Case, Row
 
 @dataclass(frozen=True)
 class Customer:
-    """`canonical` brings rows whose order semantics.md leaves open into one order, for both sides alike."""
+    """`canonical` brings rows whose order docs/queries.md leaves open into one order, on both sides."""
 
     name: str
     cases: SearchStrategy[Case]

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from anabranch.chain.arrow_columns import arrow_schema
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream, Time
-from anabranch.zones.columns import arrow_schema
 from tests.laws.case import Asked
 
 #: Values that are exact in binary, so that sums and distances do not depend on their order.

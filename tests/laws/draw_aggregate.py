@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from anabranch.chain.arrow_columns import arrow_schema
 from anabranch.families.filters.spec import HIDDEN, Aggregate, Aggregation, Function
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import MICROSECONDS, Stream
 from anabranch.model.window import AtEnd, Window
 from anabranch.predicates.terms import TRUE, And, Constant, Not, Op, Or, Term
-from anabranch.zones.columns import arrow_schema
 from tests.laws.case import Asked, Case
 from tests.laws.customers import Customer
 from tests.laws.draw import EXACT, times, values

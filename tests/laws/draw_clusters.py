@@ -1,4 +1,4 @@
-"""Cases for clusters: few places, so that duplicates, ties, chains, noise and big clusters are frequent."""
+"""Cases for clusters on few distinct points: duplicates, ties, chains, noise, big clusters are frequent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.oracles.clusters import clusters_oracle
 
 COLUMNS = {"x": ColumnType.FLOAT, "y": ColumnType.FLOAT, "n": ColumnType.INT, "name": ColumnType.STRING}
 
-#: Distances between quarters: 0 finds duplicates only, 100 finds everybody, 5 / 4 is a corner of 3, 4, 5.
+#: Distances between quarters: 0 finds duplicates only, 100 finds all, 5 / 4 is a corner of 3, 4, 5.
 _RANGES = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.25, 2.0, 100.0])
 _BY = st.sampled_from(
     [("x",), ("n",), ("x", "y"), ("x", "y"), ("n", "x"), ("x", "y", "n"), ("x", "y", "n", "t")]

@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from anabranch.chain.arrow_columns import arrow_schema
 from anabranch.families.moving.spec import Box, Circle, KNearest, Moving, Shape
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
 from anabranch.predicates.terms import TRUE, And, Constant, Difference, Not, Op, Or, Term
-from anabranch.zones.columns import arrow_schema
 from tests.laws.case import Asked, Case
 from tests.laws.customers import Customer
 from tests.oracles.moving import moving_oracle

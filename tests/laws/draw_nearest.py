@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from anabranch.chain.arrow_columns import arrow_schema
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
 from anabranch.model.window import Window
 from anabranch.predicates.terms import TRUE, Term
-from anabranch.zones.columns import arrow_schema
 from tests.laws.case import Asked, Case
 from tests.laws.customers import Customer
 from tests.laws.draw import EXACT, stream_and_items
@@ -114,14 +114,14 @@ def cases(draw: st.DrawFn) -> Case:
     stream, items = with_time(stream, items, time)
     queries = []
     for number in range(draw(st.integers(1, 6))):
-        after = draw(st.none() | st.none() | st.integers(-6, 40)) if time is not None else None
-        until = draw(st.none() | st.none() | st.integers(-6, 80)) if time is not None else None
+        activate = draw(st.none() | st.none() | st.integers(-6, 40)) if time is not None else None
+        cancel = draw(st.none() | st.none() | st.integers(-6, 80)) if time is not None else None
         queries.append(
             Asked(
                 f"q{number}",
                 draw(specs(time)).to_json(),
-                None if after is None or time is None else _stored(time, after),
-                None if until is None or time is None else _stored(time, until),
+                None if activate is None or time is None else _stored(time, activate),
+                None if cancel is None or time is None else _stored(time, cancel),
             )
         )
     return Case(stream, items, tuple(queries), "nearest")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from anabranch.model.columns import ColumnType
-from anabranch.model.job import Engine as Settings
+from anabranch.model.job import EngineSettings as Settings
 from anabranch.model.stream import MICROSECONDS
 from anabranch.spark.engine import Engine
 from tests.laws.case import Case, Outcome

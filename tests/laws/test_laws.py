@@ -12,13 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.drawn import examples
 from tests.laws.case import Outcome, run_local
 from tests.laws.customers import Customer, customers
 from tests.oracles.stream_order import stream_order
 
 CUSTOMERS = {customer.name: customer for customer in customers()}
 
-relaxed = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+relaxed = settings(
+    max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
 
 def same(customer: Customer, left: dict, right: dict) -> None:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from anabranch.chain.balance import HURRY
 from anabranch.families.registry import family
-from anabranch.zones.balance import HURRY
 from tests.laws.test_laws import CUSTOMERS, books_balance, same
 
 if TYPE_CHECKING:

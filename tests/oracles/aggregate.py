@@ -1,6 +1,6 @@
 """aggregate, by brute force: every window of every query is looked at by itself, over all items.
 
-Which windows a query has (semantics.md, Windows), with N the number of items that pass its condition while it
+Which windows a query has (docs/queries.md), with N the number of items that pass its condition while it
 runs, `last` the time of the stream's last item, and time moving no further than that:
 
 | window            | ROWS n STEP m: window j is full when     | RANGE n STEP m: window j is full when    |

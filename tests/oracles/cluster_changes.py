@@ -9,7 +9,7 @@ Row = dict[str, Any]
 
 
 def changes(
-    past: dict[int, Member], found: dict[int, Member], fresh: int
+    past: dict[int, Member], found: dict[int, Member], next_number: int
 ) -> tuple[list[Row], dict[int, Member], int]:
     """(rows by cluster and arrival, the members with their lasting numbers, the next new number).
 
@@ -30,8 +30,8 @@ def changes(
         if claims:
             lasting[now] = min(claims)
         else:
-            lasting[now] = fresh
-            fresh += 1
+            lasting[now] = next_number
+            next_number += 1
     present = {number: (lasting[cluster], role) for number, (cluster, role) in found.items()}
     kin = {(old, lasting[now]) for old, now in related}
     alive = set(lasting.values())
@@ -57,7 +57,7 @@ def changes(
                     "other": other,
                 }
             )
-    return rows, present, fresh
+    return rows, present, next_number
 
 
 def _common_cores(past: dict[int, Member], found: dict[int, Member], old: int, now: int) -> int:

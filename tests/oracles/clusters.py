@@ -1,4 +1,4 @@
-"""clusters, by brute force: every window by itself, every pair of its points, semantics.md word for word."""
+"""clusters, by brute force: every window by itself, every pair of its points, as docs/queries.md says."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Member = tuple[int, str]  # cluster, role
 
 def clusters_oracle(case: Case) -> dict[str, list[Row]]:
     items, _ = stream_order(case.stream, case.items.to_pylist())
-    return {asked.name: _answer(case.stream, items, asked) for asked in case.queries}
+    return {asked.name: _results(case.stream, items, asked) for asked in case.queries}
 
 
-def _answer(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
+def _results(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
     spec = Clusters.from_json(asked.spec)
     windows = [(start, end, rows) for start, end, rows in windows_of(spec, items, asked) if rows]
     out: list[Row] = []
     past: dict[int, Member] = {}  # number of the item -> cluster, role
     names: dict[int, Any] = {}
-    fresh = 1
+    next_number = 1
     for start, end, rows in windows:
         found = clusters_of(spec, rows)
         frame = {"window_start": _shown(stream, spec, start), "window_end": _shown(stream, spec, end)}
@@ -44,7 +44,7 @@ def _answer(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
         elif spec.emit is Emit.SUMMARY:
             out += [{**frame, **line} for line in _summary(spec, rows, found)]
         else:
-            changed, past, fresh = changes(past, found, fresh)
+            changed, past, next_number = changes(past, found, next_number)
             out += [{**frame, **line, "id": names[line["id"]]} for line in changed]
     return out
 
@@ -73,8 +73,8 @@ def windows_of(spec: Clusters, items: list[Row], asked: Asked) -> list[Window]:
             start, end = origin + index * step, origin + index * step + size
             index += 1
             if asked.after is None or start > asked.after:
-                held = [point for point in points if start <= point["#time"] < end]
-                (full if end <= reached else rest).append((start, end, held))
+                inside = [point for point in points if start <= point["#time"] < end]
+                (full if end <= reached else rest).append((start, end, inside))
         rest = [window for window in rest if window[2]]
     if cancelled or spec.window.end is AtEnd.CUT:
         return full

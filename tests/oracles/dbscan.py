@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-Array = np.ndarray[Any, Any]
+from anabranch.model.arrays import Array
 
 
 def distances(points: Array) -> Array:

@@ -1,6 +1,6 @@
-"""moving, by brute force: at every tick, from the last report of every object (semantics.md, moving).
+"""moving, by brute force: at every tick, from the last report of every object (docs/queries.md, moving).
 
-Choices that semantics.md leaves open, the same as the family's:
+Choices that docs/queries.md leaves open, the same as the family's:
 - within a tick, `-` rows come before `+` rows, each by object name;
 - a report without a name or with a coordinate that is missing or not finite (on a globe: no latitude) is no
   report;

@@ -1,4 +1,4 @@
-"""nearest, by brute force: the whole window is ranked anew at every moment."""
+"""nearest, by brute force: the whole window is ranked again at every moment."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def answer(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
     spec = Nearest.from_json(asked.spec)
     eligible = []
     for item in seen(items, asked.after, asked.until):
-        place = [plain(item[name]) for name in spec.by]
-        if None not in place and holds(spec.condition, item):
-            eligible.append({**item, "#distance": distance(place, spec.point)})
+        position = [plain(item[name]) for name in spec.by]
+        if None not in position and holds(spec.condition, item):
+            eligible.append({**item, "#distance": distance(position, spec.point)})
     rows = []
     before: list[Row] = []
     for at, window in _moments(stream, items, eligible, spec.window, asked.until):
@@ -44,15 +44,15 @@ def answer(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
     return rows
 
 
-def distance(place: list[float], point: tuple[float, ...]) -> float:
+def distance(position: list[float], point: tuple[float, ...]) -> float:
     total = 0.0
-    for here, there in zip(place, point, strict=True):
+    for here, there in zip(position, point, strict=True):
         total += (float(here) - there) * (float(here) - there)
     return math.sqrt(total)
 
 
 def _moments(
-    stream: Stream, items: list[Row], eligible: list[Row], window: Window, until: Any
+    stream: Stream, items: list[Row], eligible: list[Row], window: Window, cancel: Any
 ) -> list[tuple[Any, list[Row]]]:
     """(moment, the items in the window right after it): every arrival, and for RANGE every departure."""
     size = window.size
@@ -60,13 +60,13 @@ def _moments(
         return [
             (
                 item["#"] if stream.time is None else item["#time"],
-                eligible[max(0, place + 1 - int(size)) : place + 1],
+                eligible[max(0, index + 1 - int(size)) : index + 1],
             )
-            for place, item in enumerate(eligible)
+            for index, item in enumerate(eligible)
         ]
-    # time moves no further than the last item of the stream, nor than the end of the query
+    # time moves no further than the last item of the stream, nor than the cancellation of the query
     last = max((item["#time"] for item in items), default=0)
-    last = last if until is None else min(last, until)
+    last = last if cancel is None else min(last, cancel)
     arrivals = [(item["#time"], 0, item["#"]) for item in eligible]
     departures = {(item["#time"] + size, 1, 0) for item in eligible if item["#time"] + size <= last}
     out = []

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from anabranch.families.filters.made import made_of, widened
+from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.families.filters.computed_columns import made_of, widened
 from anabranch.model.operators import Read
-from anabranch.zones.columns import arrow_schema
 from tests.laws.case import Case, Row
 from tests.oracles.aggregate import aggregate_oracle
 from tests.oracles.select import select_oracle

@@ -1,4 +1,4 @@
-"""Stream order by the book: semantics.md, Streams, one item at a time."""
+"""Stream order by the book: docs/queries.md, Streams, one item at a time."""
 
 from __future__ import annotations
 

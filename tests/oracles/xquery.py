@@ -33,17 +33,17 @@ _OPS = {
 Streams = dict[str, list[Element]]
 
 
-def answers(query: w.Query, streams: Streams) -> list[Value]:
+def answers(query: w.WXQuery, streams: Streams) -> list[Value]:
     """What each run through the outermost loops gives."""
     return [answer for main in query.mains for answer in _flwr(main, list(main.clauses), {}, streams)]
 
 
 def _items(path: w.Path, streams: Streams) -> Value:
     """The item stands for itself: `stream("s")/s/item[p]/c` is `.[p]/c` of each item."""
-    assert isinstance(path.origin, w.Source)
+    assert isinstance(path.origin, w.StreamPath)
     _, item, *rest = path.steps
     nodes: Value = streams[str(path.origin.argument)]
-    for step in [w.Step(".", item.condition, item.place), *rest]:
+    for step in [w.Step(".", item.condition, item.span), *rest]:
         nodes = _step(nodes, step, {})
     return nodes
 
@@ -55,7 +55,7 @@ def _step(nodes: Value, step: w.Step, env: Env) -> Value:
     return [node for node in found if step.condition is None or _holds(step.condition, env, node)]
 
 
-def _windows(window: w.Window, data: list[Element], stream: list[Element]) -> list[Value]:
+def _windows(window: w.WindowExpression, data: list[Element], stream: list[Element]) -> list[Value]:
     size = int(window.size.value)
     step = size if window.step is None else int(window.step.value)
     if window.reference is None:
@@ -77,7 +77,7 @@ def _flwr(flwr: w.Flwr, clauses: list[w.For | w.Let], env: Env, streams: Streams
     first, *rest = clauses
     if isinstance(first, w.Let):
         return _flwr(flwr, rest, {**env, first.variable.name: _aggregate(first, env)}, streams)
-    if isinstance(first.path.origin, w.Source):
+    if isinstance(first.path.origin, w.StreamPath):
         found = [[node] for node in _items(first.path, streams)]
         if first.window is not None:
             whole = streams[str(first.path.origin.argument)]
@@ -109,13 +109,13 @@ def _sum(atoms: Value) -> Any:
 
 def _value(expression: w.Expression, env: Env) -> Value:
     match expression:
-        case w.Sequence(parts=parts):
+        case w.SequenceExpression(parts=parts):
             return [item for part in parts for item in _value(part, env)]
         case w.If(condition=condition, then=then, otherwise=otherwise):
             return _value(then if _holds(condition, env, None) else otherwise, env)
         case w.Flwr(clauses=clauses):
             return [item for part in _flwr(expression, list(clauses), env, {}) for item in part]
-        case w.Element(name=name, content=content):
+        case w.ElementExpression(name=name, content=content):
             made = Element(name)
             for part in content:
                 add(made, _value(part, env))
@@ -150,9 +150,9 @@ def _holds(condition: w.Condition, env: Env, node: Element | None) -> bool:
             return any(_holds(term, env, node) for term in terms)
         case w.AllOf(terms=terms):
             return all(_holds(term, env, node) for term in terms)
-        case w.Group(inner=inner):
+        case w.Parentheses(inner=inner):
             return _holds(inner, env, node)
-        case w.Compare(left=left, op=op, right=right):
+        case w.Comparison(left=left, op=op, right=right):
             pairs = [(a, b) for a in _atoms(left, env, node) for b in _atoms(right, env, node)]
             return any(_OPS[op.value](a, b) for a, b in pairs)
     return bool(_atoms(condition, env, node))

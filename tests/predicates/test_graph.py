@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.predicates.graph import ZERO, Edges, Weight, closure, minimal, satisfiable
+from tests.drawn import examples
 
 NODES = [ZERO, "a", "b", "c"]
 PAIRS = st.sampled_from([(x, y) for x in NODES for y in NODES if x != y])
@@ -31,13 +32,13 @@ _INTEGERS = _grid(1, 9)  # three edges of weight at most 3 lead from zero to any
 _QUARTERS = _grid(0.25, 2)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(LOOSE)
 def test_satisfiable_on_integers(edges: dict[tuple[str, str], Weight]) -> None:
     assert satisfiable(edges) == any(_holds(edges, values) for values in _INTEGERS)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(MIXED)
 def test_what_some_numbers_satisfy_is_satisfiable_and_so_is_its_closure(
     edges: dict[tuple[str, str], Weight],
@@ -48,7 +49,7 @@ def test_what_some_numbers_satisfy_is_satisfiable_and_so_is_its_closure(
     assert all(_holds(closed or {}, values) for values in found)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(LOOSE | MIXED)
 def test_minimal_says_the_same_and_no_edge_can_go(edges: dict[tuple[str, str], Weight]) -> None:
     closed = closure(edges)

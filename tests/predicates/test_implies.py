@@ -15,6 +15,7 @@ from anabranch.predicates.conjunction import EVERYTHING
 from anabranch.predicates.implies import implies
 from anabranch.predicates.normal import normal_form
 from anabranch.predicates.terms import And, Constant, Difference, Not, Op, Or, Term
+from tests.drawn import examples
 from tests.predicates.generate import ATOMS, CONJUNCTIONS, ROWS, STREAM, terms
 from tests.predicates.naive import holds
 
@@ -40,7 +41,7 @@ ALL_ROWS = [
 ]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(small_conjunctions(ORDER_OPS))
 def test_satisfiable_agrees_with_trying_every_row(term: And) -> None:
     bounded = And((*term.terms, *INSIDE))
@@ -48,7 +49,7 @@ def test_satisfiable_agrees_with_trying_every_row(term: And) -> None:
     assert bool(normal_form(bounded, SMALL).conjunctions) == found
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(small_conjunctions(list(Op)))
 def test_with_unequal_an_empty_form_is_never_wrong(term: And) -> None:
     bounded = And((*term.terms, *INSIDE))
@@ -56,7 +57,7 @@ def test_with_unequal_an_empty_form_is_never_wrong(term: And) -> None:
         assert not any(holds(bounded, row) for row in ALL_ROWS)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(small_conjunctions(ORDER_OPS), small_conjunctions(ORDER_OPS))
 def test_implication_is_complete_between_conjunctions(narrow: And, wide: And) -> None:
     bounded = And((*narrow.terms, *INSIDE))
@@ -64,14 +65,14 @@ def test_implication_is_complete_between_conjunctions(narrow: And, wide: And) ->
     assert implies(normal_form(bounded, SMALL), normal_form(wide, SMALL)) == expected
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(terms() | CONJUNCTIONS, terms() | CONJUNCTIONS, ROWS)
 def test_implication_is_sound(narrow: Term, wide: Term, rows: list[dict[str, Any]]) -> None:
     if implies(normal_form(narrow, STREAM), normal_form(wide, STREAM)):
         assert all(holds(wide, row) for row in rows if holds(narrow, row))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(CONJUNCTIONS, ATOMS, ATOMS, ROWS)
 def test_implication_is_sound_where_it_says_yes_more_often(
     base: And, more: Term, other: Term, rows: list[dict[str, Any]]
@@ -83,7 +84,7 @@ def test_implication_is_sound_where_it_says_yes_more_often(
         assert all(holds(narrow, row) for row in rows if holds(wide, row))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(terms() | CONJUNCTIONS)
 def test_reflexive(term: Term) -> None:
     normal = normal_form(term, STREAM)
@@ -91,7 +92,7 @@ def test_reflexive(term: Term) -> None:
     assert implies(normal, EVERYTHING)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(ATOMS, max_size=3),
     st.lists(ATOMS, max_size=2),

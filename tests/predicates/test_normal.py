@@ -13,11 +13,12 @@ from anabranch.predicates.evaluate import evaluate
 from anabranch.predicates.normal import LIMIT, normal_form, unsatisfiable_reason
 from anabranch.predicates.terms import TRUE, And, Constant, Difference, Not, Op, Or, Term
 from anabranch.predicates.text import normal_text, term_text
+from tests.drawn import examples
 from tests.predicates.generate import CONJUNCTIONS, ROWS, STREAM, TYPES, batch, terms
 from tests.predicates.naive import holds, satisfies
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(terms() | CONJUNCTIONS, ROWS)
 def test_three_ways_to_evaluate_agree(term: Term, rows: list[dict[str, Any]]) -> None:
     expected = [holds(term, row) for row in rows]
@@ -26,7 +27,7 @@ def test_three_ways_to_evaluate_agree(term: Term, rows: list[dict[str, Any]]) ->
     assert [satisfies(normal, row, TYPES) for row in rows] == expected
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(terms(), ROWS)
 def test_no_conjunction_is_needless_and_the_form_is_stable(term: Term, rows: list[dict[str, Any]]) -> None:
     normal = normal_form(term, STREAM)
@@ -37,7 +38,7 @@ def test_no_conjunction_is_needless_and_the_form_is_stable(term: Term, rows: lis
     assert term_text(term)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(terms() | CONJUNCTIONS, ROWS)
 def test_a_refused_condition_is_true_nowhere_but_by_rounding(term: Term, rows: list[dict[str, Any]]) -> None:
     if not normal_form(term, STREAM).conjunctions:

@@ -1,4 +1,4 @@
-"""A webhook on loopback that can be told to fail, to hang and to drop."""
+"""A webhook on loopback that fails, hangs or drops connections where a test wants that."""
 
 from __future__ import annotations
 

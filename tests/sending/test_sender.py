@@ -13,16 +13,16 @@ import anyio
 import pytest
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.layout import Layout
-from anabranch.catalog.receivers import Receivers
+from anabranch.catalog.receivers import DeliveryProgress, Receivers
 from anabranch.model.errors import JobError, RunError
 from anabranch.model.receiver import Topic, Webhook, receiver_of
+from anabranch.results.layout import Layout
 from anabranch.sending import outbox, sender, webhook
 from anabranch.sending.sender import wait_s
-from anabranch.sending.webhook import Failed, Webhooks, is_public
+from anabranch.sending.webhook import SendFailed, Webhooks, is_public
 from tests.cli.conftest import Command, anabranch  # noqa: F401
 from tests.cli.sinks import make_sink
-from tests.sending.asked import ask, batch, notes, sending
+from tests.sending.deliveries import batch, progress, sending, subscribe
 from tests.sending.hooks import hooked
 
 
@@ -102,18 +102,18 @@ def test_public_addresses() -> None:
 def test_rows_arrive_in_order_once_where_all_is_well(tmp_path: Path) -> None:
     layout = make_sink(tmp_path / "out")
     with hooked() as hook:
-        number = ask(layout, "q", hook.url)
+        number = subscribe(layout, "q", hook.url)
         with sending(layout):
             wanted = batch(layout, 2, ["q", "all"]) + batch(layout, 3, ["all"])[:0] + batch(layout, 4, ["q"])
             hook.wait(lambda: len(hook.arrived()) == 6)
         assert hook.arrived() == wanted
-        assert notes(layout, number) == {
+        assert progress(layout, number) == {
             "receiver": hook.url,
             "place": "5:0",
             "sent": 6,
             "behind": 0,
             "error": None,
-            "tried": notes(layout, number)["tried"],
+            "tried": progress(layout, number)["tried"],
         }
         first = hook.tries[0][1]
         assert {key: first[key] for key in ("subscription", "label", "stream", "first")} == {
@@ -128,49 +128,50 @@ def test_rows_arrive_in_order_once_where_all_is_well(tmp_path: Path) -> None:
 def test_what_fails_is_sent_again_with_its_key(tmp_path: Path, bad: int | str) -> None:
     layout = make_sink(tmp_path / "out")
     with hooked(lambda n: bad if n in (0, 1, 3) else 204) as hook:
-        number = ask(layout, "q", hook.url)
+        number = subscribe(layout, "q", hook.url)
         with sending(layout):
             wanted = batch(layout, 2, ["q"]) + batch(layout, 3, ["q"])
             hook.wait(lambda: len(hook.arrived()) == 6)
         assert hook.arrived() == wanted
         keys = [key for key, _, _ in hook.tries]
         assert keys[0] == keys[1] == keys[2] != keys[3] == keys[4]
-        assert notes(layout, number)["error"] is None
+        assert progress(layout, number)["error"] is None
 
 
-def test_a_dead_receiver_holds_up_nobody_and_is_said(tmp_path: Path, anabranch: Command) -> None:  # noqa: F811
+def test_a_dead_receiver_delays_nobody_and_is_shown(tmp_path: Path, anabranch: Command) -> None:  # noqa: F811
     layout = make_sink(tmp_path / "out")
     with hooked(lambda n: "hang") as dead, hooked() as well:
-        numbers = [ask(layout, f"dead{n}", dead.url) for n in range(60)]
-        ask(layout, "well", well.url)
+        numbers = [subscribe(layout, f"dead{n}", dead.url) for n in range(60)]
+        subscribe(layout, "well", well.url)
         names = [*(f"dead{n}" for n in range(60)), "well"]
         with sending(layout, patience_s=0):
-            for place in range(2, 8):
-                batch(layout, place, names)
-                well.wait(lambda place=place: len(well.arrived()) == 3 * (place - 1))  # type: ignore[misc]
-            dead.wait(lambda: notes(layout, numbers[0])["error"] is not None)
-        said = notes(layout, numbers[0])
-        assert (said["sent"], said["behind"], said["place"]) == (0, 6, "2:0")
-        assert said["error"] == "no answer within 0.5 s"
+            for number in range(2, 8):
+                batch(layout, number, names)
+                well.wait(lambda number=number: len(well.arrived()) == 3 * (number - 1))  # type: ignore[misc]
+            dead.wait(lambda: progress(layout, numbers[0])["error"] is not None)
+        facts = progress(layout, numbers[0])
+        assert (facts["sent"], facts["behind"], facts["place"]) == (0, 6, "2:0")
+        assert facts["error"] == "no answer within 0.5 s"
         shown = anabranch("list", layout.root).out
         assert "no answer within 0.5 s" in shown
         assert dead.url in shown
 
 
 def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
-    """Killed between an answer and its note, a lot comes twice, under one key; nothing is left out."""
+    """Killed before its progress is saved, a shipment comes twice, under one key; no row is left out."""
     layout = make_sink(tmp_path / "out")
     away = threading.Event()
     away.set()
     with hooked(lambda n: 503 if n > 0 and away.is_set() else 200) as hook:
-        number = ask(layout, "q", hook.url)
+        number = subscribe(layout, "q", hook.url)
         with sending(layout, patience_s=0.3):
             wanted = batch(layout, 2, ["q"]) + batch(layout, 3, ["q"])
             hook.wait(lambda: len(hook.tries) >= 2)
-        assert notes(layout, number)["behind"] == 1
+        assert progress(layout, number)["behind"] == 1
         receivers = Receivers(layout.catalog)
         state = receivers.all()[number]
-        receivers.note([(number, "2:0", 0, state.tried, state.error, None)])  # as if it had not been noted
+        # as if the first shipment had not been saved
+        receivers.save([DeliveryProgress(number, "2:0", 0, state.tried, state.error, None)])
         receivers.close()
         wanted += batch(layout, 4, ["q"])
         away.clear()
@@ -181,13 +182,15 @@ def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
         assert max(Counter(key for key, _, do in hook.tries if do == 200).values()) == 2
 
 
-def test_lots_are_bounded_and_the_same_when_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipments_are_bounded_and_the_same_when_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(outbox, "AHEAD", 40)
-    monkeypatch.setattr(outbox, "LOT_ROWS", 30)
-    monkeypatch.setattr(outbox, "LOT_BYTES", 800)
+    monkeypatch.setattr(outbox, "SHIPMENT_ROWS", 30)
+    monkeypatch.setattr(outbox, "SHIPMENT_BYTES", 800)
     layout = make_sink(tmp_path / "out")
     with hooked(lambda n: 200 if n % 2 else 500) as hook:  # each fails once
-        ask(layout, "q", hook.url)
+        subscribe(layout, "q", hook.url)
         wanted = batch(layout, 2, ["q"], rows=200)
         with sending(layout, patience_s=20):
             pass
@@ -200,16 +203,16 @@ def test_lots_are_bounded_and_the_same_when_repeated(tmp_path: Path, monkeypatch
 def test_a_cancelled_subscription_is_sent_to_its_end(tmp_path: Path) -> None:
     layout = make_sink(tmp_path / "out")
     with hooked() as hook:
-        number = ask(layout, "q", hook.url)
+        number = subscribe(layout, "q", hook.url)
         with sending(layout):
             wanted = batch(layout, 2, ["q"])
             with Catalog(layout.catalog) as catalog:
                 catalog.cancel("q")
             wanted += batch(layout, 3, ["q"])
-            receivers, places = Receivers(layout.catalog), count(4)
+            receivers, later = Receivers(layout.catalog), count(4)
 
             def ended() -> bool:
-                batch(layout, next(places), ["all"])  # the stream goes on
+                batch(layout, next(later), ["all"])  # the stream goes on
                 return receivers.all()[number].ended is not None
 
             hook.wait(ended)
@@ -221,18 +224,18 @@ def test_a_cancelled_subscription_is_sent_to_its_end(tmp_path: Path) -> None:
 # --- what a service on the internet does not do ---
 
 
-def test_only_public_addresses_where_others_ask(tmp_path: Path) -> None:
+def test_only_public_addresses_for_callers_of_a_service(tmp_path: Path) -> None:
     layout = make_sink(tmp_path / "out")
     with hooked() as hook:
         named = hook.url.replace("127.0.0.1", "localhost")
-        theirs = [ask(layout, "a", hook.url, "ann"), ask(layout, "b", named, "ann")]
-        ask(layout, "job", hook.url)  # what the machine's own people asked for
+        theirs = [subscribe(layout, "a", hook.url, "ann"), subscribe(layout, "b", named, "ann")]
+        subscribe(layout, "job", hook.url)  # registered on the machine itself
         with sending(layout, private=False, patience_s=0):
             batch(layout, 2, ["a", "b", "job"])
-            hook.wait(lambda: all(notes(layout, number)["error"] for number in theirs))
+            hook.wait(lambda: all(progress(layout, number)["error"] for number in theirs))
             hook.wait(lambda: bool(hook.arrived()))
         assert {body["subscription"] for _, body, _ in hook.tries} == {"job"}
-        assert "not an address of the public internet" in notes(layout, theirs[1])["error"]
+        assert "not an address of the public internet" in progress(layout, theirs[1])["error"]
 
 
 def test_from_the_command_line(sink_layout: Layout, anabranch: Command) -> None:  # noqa: F811
@@ -254,7 +257,7 @@ def sink_layout(tmp_path: Path) -> Layout:
 # --- topics ---
 
 
-def test_topics_get_a_message_a_row(sink_layout: Layout) -> None:
+def test_topics_get_one_message_per_row(sink_layout: Layout) -> None:
     sent: list[tuple[str, str, str, str, str]] = []
     tries = []
 
@@ -264,7 +267,7 @@ def test_topics_get_a_message_a_row(sink_layout: Layout) -> None:
         if len(tries) == 1:
             raise RunError("TimeoutException: not now")
 
-    ask(sink_layout, "q", "kafka:t@b:1")
+    subscribe(sink_layout, "q", "kafka:t@b:1")
     batch(sink_layout, 2, ["q"])
     with sending(sink_layout, produce=produce, patience_s=10):
         pass
@@ -275,22 +278,22 @@ def test_topics_get_a_message_a_row(sink_layout: Layout) -> None:
     assert [id.rsplit("-", 1)[1] for id in ids[:3]] == ["2:0", "2:1", "2:2"]
 
 
-def test_a_topic_whose_servers_hang_holds_up_nobody(sink_layout: Layout) -> None:
+def test_a_topic_whose_servers_hang_delays_nobody(sink_layout: Layout) -> None:
     over = threading.Event()
 
     def produce(servers: str, topic: str, messages: Any) -> None:
         over.wait(20)
 
     with hooked() as hook:
-        topics = [f"k{place}" for place in range(50)]
+        topics = [f"k{number}" for number in range(50)]
         for name in topics:
-            ask(sink_layout, name, "kafka:t@b:1")
-        ask(sink_layout, "q", hook.url)
-        begun = time.monotonic()
+            subscribe(sink_layout, name, "kafka:t@b:1")
+        subscribe(sink_layout, "q", hook.url)
+        started = time.monotonic()
         with sending(sink_layout, produce=produce, patience_s=0):
             batch(sink_layout, 2, ["q", *topics])
             hook.wait(lambda: len(hook.arrived()) == 3)
-        assert time.monotonic() - begun < 15
+        assert time.monotonic() - started < 15
         over.set()
 
 
@@ -310,5 +313,5 @@ def test_a_name_that_is_nobodys() -> None:
         finally:
             await hooks.close()
 
-    with pytest.raises(Failed):
+    with pytest.raises(SendFailed):
         anyio.run(post)

@@ -6,10 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from anabranch.catalog.layout import Layout
 from anabranch.catalog.tokens import Role, Tokens
-from anabranch.cli.monitor import Monitor
-from anabranch.service.desk import Desk, Limits
+from anabranch.results.layout import Layout
+from anabranch.service.job_service import JobService, Limits
+from anabranch.service.monitor import Monitor
 from anabranch.service.server import serving
 from tests.cli.sinks import make_sink
 
@@ -20,15 +20,15 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-def desk(layout: Layout) -> Desk:
+def service(layout: Layout) -> JobService:
     monitor = Monitor(layout)
-    return Desk(layout, monitor.plan, monitor.network, Limits(requests_a_second=1000))
+    return JobService(layout, monitor.plan, monitor.network, Limits(requests_per_second=1000))
 
 
 @pytest.fixture
-def address(desk: Desk) -> Iterator[str]:
+def address(service: JobService) -> Iterator[str]:
     """A real server on a loopback port."""
-    with serving(desk, "127.0.0.1", 0) as address:
+    with serving(service, "127.0.0.1", 0) as address:
         yield address
 
 
@@ -41,8 +41,8 @@ def http(address: str) -> Iterator[httpx.Client]:
 @pytest.fixture
 def tokens(layout: Layout) -> dict[str, dict[str, str]]:
     """Headers of an admin, a viewer and two users."""
-    made = Tokens(layout.catalog)
+    created = Tokens(layout.catalog)
     roles = {"root": Role.ADMIN, "eve": Role.VIEWER, "ann": Role.USER, "bob": Role.USER}
-    out = {owner: {"Authorization": f"Bearer {made.create(owner, role)}"} for owner, role in roles.items()}
-    made.close()
+    out = {owner: {"Authorization": f"Bearer {created.create(owner, role)}"} for owner, role in roles.items()}
+    created.close()
     return out

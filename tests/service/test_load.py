@@ -1,12 +1,15 @@
-"""A small run of the load test (bench/service.py): nothing lost, nothing twice, memory that stays."""
+"""A small run of the load test (tests/service/load.py): nothing lost, nothing twice, memory that stays."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from bench.service import ROWS, SHARE, Load, run
+import pytest
+
+from tests.service.load import ROWS, SHARE, Load, run
 
 
+@pytest.mark.slow
 def test_listeners_get_every_row_once(tmp_path: Path) -> None:
     load = Load(listeners=20, subscriptions=200, batches=12, pause_s=0.1)
     outcome = run(load, tmp_path / "out")

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.deliveries import Deliveries
-from anabranch.catalog.layout import Layout
-from anabranch.catalog.sync import bound
-from anabranch.cli.explain import plan_of
-from anabranch.cli.monitor import Monitor, measured_rate
+from anabranch.catalog.registration import bind_subscription
 from anabranch.model.subscription import Subscription
-from anabranch.sharing.scenario import read_scenario
+from anabranch.planning.scenario import read_scenario
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
+from anabranch.service.monitor import Monitor, measured_rate, plan_of
 
 NETWORK = """
 [site.source]
@@ -61,12 +60,12 @@ def test_what_is_wanted_elsewhere_crosses_a_link(monitor: Monitor, layout: Layou
 
 
 def test_a_name_that_is_used_again(monitor: Monitor, layout: Layout) -> None:
-    """Another query under the same name takes the place of the first."""
+    """Another query under the same name replaces the first."""
     _, before = parts(monitor)
     with Catalog.existing(layout.catalog) as catalog:
         catalog.cancel("vela")
         everything = Subscription("vela", "SELECT * FROM photons")
-        catalog.subscribe_many([bound(everything, catalog.streams())])
+        catalog.subscribe_many([bind_subscription(everything, catalog.streams())])
     _, after = parts(monitor)
     assert after["traffic"] > before["traffic"]
 
@@ -91,30 +90,32 @@ def test_load_and_traffic_follow_the_rate(monitor: Monitor, layout: Layout) -> N
 
 
 def test_it_follows_before_anybody_looks(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[dict[str, Any]] = []
+    plans: list[dict[str, Any]] = []
 
     def planned(root: Path) -> dict[str, Any]:
-        made.append(plan_of(root))
-        return made[-1]
+        plans.append(plan_of(root))
+        return plans[-1]
 
     def wait_for(count: int) -> None:
         until = time.monotonic() + 20
-        while len(made) < count:
+        while len(plans) < count:
             assert time.monotonic() < until
             time.sleep(0.01)
 
-    monkeypatch.setattr("anabranch.cli.monitor.plan_of", planned)
-    monkeypatch.setattr("anabranch.cli.monitor.LOOK_S", 0.01)
-    monkeypatch.setattr("anabranch.cli.monitor.RESTS", 0.0)
+    monkeypatch.setattr("anabranch.service.monitor.plan_of", planned)
+    monkeypatch.setattr("anabranch.service.monitor.LOOK_S", 0.01)
+    monkeypatch.setattr("anabranch.service.monitor.RESTS", 0.0)
     monitor = Monitor(layout)
     with monitor.following():
         wait_for(1)
-        assert monitor.plan() is made[0]
+        assert monitor.plan() is plans[0]
         with Catalog.existing(layout.catalog) as catalog:
-            catalog.subscribe_many([bound(Subscription("new", "SELECT dec FROM photons"), catalog.streams())])
+            catalog.subscribe_many(
+                [bind_subscription(Subscription("new", "SELECT dec FROM photons"), catalog.streams())]
+            )
         wait_for(2)
-        assert monitor.plan() is made[1]
-        assert "new" in {one["name"] for one in made[1]["subscriptions"]}
+        assert monitor.plan() is plans[1]
+        assert "new" in {one["name"] for one in plans[1]["subscriptions"]}
         (site,) = monitor.network()["sites"]
         assert site["readers"] == 3
 

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import BaseModel
 from schemathesis.specs.openapi.checks import positive_data_acceptance  # not every text is a query
 
-from anabranch.service import models, routes, views
+from anabranch.service import dashboard_models, models, routes
+from tests.drawn import examples
 
 #: A small number: the suite must stay quick. More find more.
 EXAMPLES = 6
@@ -26,14 +27,14 @@ def test_answers_are_as_described(address: str) -> None:
         if operation.path.startswith("/api/events"):
             continue  # it answers until the stream ends
 
-        @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), database=None)
+        @settings(max_examples=examples(EXAMPLES), suppress_health_check=list(HealthCheck), database=None)
         @given(case=operation.as_strategy())
         def check(case: schemathesis.Case) -> None:
             case.call_and_validate(excluded_checks=[positive_data_acceptance], timeout=20)
 
         check()
         seen.add(operation.path)
-    assert len(seen) == 15
+    assert len(seen) == 17
 
 
 def test_every_refusal_is_described(http: httpx.Client) -> None:
@@ -69,8 +70,8 @@ def test_every_answer_has_an_example(http: httpx.Client) -> None:
 
 def test_examples_are_of_the_form_that_is_answered(http: httpx.Client) -> None:
     shown = [(one, one.model_json_schema().get("examples", [])) for one in _models()]
-    for model, examples in shown:
-        for example in examples:
+    for model, shapes in shown:
+        for example in shapes:
             model.model_validate(example)
     assert sum(bool(examples) for _, examples in shown) >= 14
     real, example = http.get("/api/plan").json(), routes.PLAN
@@ -79,7 +80,7 @@ def test_examples_are_of_the_form_that_is_answered(http: httpx.Client) -> None:
 
 
 def _models() -> list[type[BaseModel]]:
-    found = [value for module in (models, views) for value in vars(module).values()]
+    found = [value for module in (models, dashboard_models) for value in vars(module).values()]
     return [
         one for one in found if isinstance(one, type) and issubclass(one, BaseModel) and one is not BaseModel
     ]

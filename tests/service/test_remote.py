@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.catalog.layout import Layout
 from anabranch.catalog.tokens import Role, Tokens
-from anabranch.cli.place import target_first
+from anabranch.cli.target import target_first
+from anabranch.results.layout import Layout
 from tests.cli.conftest import Command, Outcome, anabranch  # noqa: F401
 from tests.cli.sinks import make_sink
 
@@ -104,19 +104,20 @@ def test_url_is_the_target() -> None:
 
 
 def test_tokens(anabranch: Command, layout: Layout) -> None:  # noqa: F811
-    made = anabranch("token", "create", layout.root, "ann", "--role", "admin")
-    assert made.code == 0
+    created = anabranch("token", "create", layout.root, "ann", "--role", "admin")
+    assert created.code == 0
     kept = Tokens(layout.catalog)
-    token = kept.known(made.out.strip())
+    token = kept.known(created.out.strip())
     assert token is not None
     assert (token.owner, token.role) == ("ann", Role.ADMIN)
     listed: Outcome = anabranch("token", "list", layout.root)
     assert listed.out.splitlines()[1].split()[:3] == [token.id, "ann", "admin"]
     assert (
-        made.out.strip() not in listed.out + anabranch("token", "list", layout.root, "--format", "json").out
+        created.out.strip()
+        not in listed.out + anabranch("token", "list", layout.root, "--format", "json").out
     )
     assert anabranch("token", "revoke", layout.root, token.id).out == f"token {token.id} of ann is revoked\n"
-    assert kept.known(made.out.strip()) is None
+    assert kept.known(created.out.strip()) is None
     assert "unknown token" in anabranch("token", "revoke", layout.root, "x").err
     assert "an owner cannot be called" in anabranch("token", "create", layout.root, " ").err
     kept.close()

@@ -1,4 +1,4 @@
-"""Results by page and live; the place of a reader; metrics."""
+"""Results by page and live; the cursor of a reader; metrics."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.catalog.deliveries import Deliveries
-from anabranch.catalog.layout import Layout
-from anabranch.catalog.pages import Cursor, Shelf
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
+from anabranch.results.pages import Cursor, PageReader
 from anabranch.service.events import events
 from anabranch.service.routes import ARROW, MORE, NEXT
 from tests.cli.sinks import deliver
@@ -79,12 +79,12 @@ def test_pages_of_any_size_give_every_row_once(sizes: list[int], limits: list[in
     batches = [pa.table({"v": [f"{b}.{n}" for n in range(size)]}) for b, size in enumerate(sizes)]
     schema = pa.schema([("v", pa.string())])
     batches = [batch.cast(schema) for batch in batches]
-    shelf = Shelf(schema, lambda: len(batches) - 1, lambda batch: batches[batch], lambda: False)
+    reader = PageReader(schema, lambda: len(batches) - 1, lambda batch: batches[batch], lambda: False)
     wanted = [value for batch in batches for value in batch.column(0).to_pylist()]
     got: list[str] = []
     cursor, page = Cursor(), None
     for limit in limits * 30:
-        page = shelf.page(cursor, limit)
+        page = reader.page(cursor, limit)
         assert page.table.num_rows <= limit
         got += page.table.column(0).to_pylist()
         cursor = Cursor.read(str(page.next))
@@ -173,14 +173,14 @@ def test_metrics(http: httpx.Client, layout: Layout) -> None:
         lines = http.get("/metrics").text.splitlines()
         return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
 
-    place = '{stream="photons",family="filters"}'
+    labels = '{stream="photons",family="filters"}'
     first = values()
-    assert first[f"anabranch_rows_in_total{place}"] == "6"
-    assert first[f"anabranch_items_total{place}"] == "3"
-    assert first[f"anabranch_late_total{place}"] == "1"
-    assert first[f"anabranch_rejected_total{place}"] == "1"
-    assert first[f"anabranch_batches_total{place}"] == "2"
-    assert float(first[f"anabranch_batch_age_seconds{place}"]) < 60
+    assert first[f"anabranch_rows_in_total{labels}"] == "6"
+    assert first[f"anabranch_items_total{labels}"] == "3"
+    assert first[f"anabranch_late_total{labels}"] == "1"
+    assert first[f"anabranch_rejected_total{labels}"] == "1"
+    assert first[f"anabranch_batches_total{labels}"] == "2"
+    assert float(first[f"anabranch_batch_age_seconds{labels}"]) < 60
     assert first['anabranch_subscriptions{stream="photons",kind="select"}'] == "2"
     assert first['anabranch_results_total{stream="photons",kind="select",subscription="all"}'] == "3"
     http.post("/api/subscriptions", json={"name": 'q"\\', "query": "SELECT ra FROM photons"})
@@ -200,12 +200,12 @@ def test_the_last_batch_comes_before_the_end() -> None:
         return True
 
     schema = pa.schema([("n", pa.int64())])
-    shelf = Shelf(
+    reader = PageReader(
         schema, lambda: len(batches) - 1, lambda batch: pa.table({"n": batches[batch]}, schema), ended
     )
 
     async def listened() -> str:
-        return b"".join([event async for event in events(shelf, Cursor(), lambda: True)]).decode()
+        return b"".join([event async for event in events(reader, Cursor(), lambda: True)]).decode()
 
     text = anyio.run(listened)
     assert [line for line in text.splitlines() if line.startswith(("data", "event"))] == [

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from anabranch.catalog.layout import layout_of
 from anabranch.catalog.tokens import Role, Tokens
-from tests.catalog.jobs import GOOD, changed, write_job
+from anabranch.results.layout import layout_of
 from tests.cli.conftest import Command, anabranch  # noqa: F401
+from tests.job.jobs import GOOD, changed, write_job
 
 
 def test_refused_before_spark_starts(anabranch: Command, tmp_path: Path) -> None:  # noqa: F811
@@ -23,7 +23,7 @@ def test_refused_before_spark_starts(anabranch: Command, tmp_path: Path) -> None
     (tmp_path / "photons" / "1.parquet").touch()
     assert "subscription vela" in refused(changed(("SELECT ra", "SELEC ra")))
     assert "there are no tokens yet" in refused(GOOD, "--host", "0.0.0.0")
-    assert "nowhere.toml cannot be read" in refused(GOOD, "--network", str(tmp_path / "nowhere.toml"))
+    assert "there is no scenario" in refused(GOOD, "--network", str(tmp_path / "nowhere.toml"))
     assert anabranch("token", "create", tmp_path / "job.toml", "ann").code == 0
     tokens = Tokens(layout_of(tmp_path / "job.toml").catalog)
     assert [(token.owner, token.role) for token in tokens.all()] == [("ann", Role.USER)]

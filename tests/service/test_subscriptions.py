@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.layout import Layout
-from anabranch.cli.explain import plan_of
-from anabranch.model.control import Activate, Cancel
-from anabranch.service.desk import Desk
+from anabranch.model.control_log import Activate, Cancel
+from anabranch.results.layout import Layout
+from anabranch.service.job_service import JobService
+from anabranch.service.monitor import plan_of
 from tests.cli.conftest import Command, anabranch  # noqa: F401
 from tests.cli.sinks import VELA, make_sink
 
@@ -29,10 +29,10 @@ def test_streams(http: httpx.Client) -> None:
 
 
 def test_register_show_list_cancel(http: httpx.Client, layout: Layout) -> None:
-    asked = {"name": "a/b? c", "query": "SELECT ra FROM photons WHERE en > 5", "activate": 2.5}
-    made = http.post("/api/subscriptions", json=asked)
-    assert made.status_code == 201
-    facts = made.json()
+    new = {"name": "a/b? c", "query": "SELECT ra FROM photons WHERE en > 5", "activate": 2.5}
+    answer = http.post("/api/subscriptions", json=new)
+    assert answer.status_code == 201
+    facts = answer.json()
     assert (facts["number"], facts["kind"], facts["state"], facts["activate"]) == (3, "select", "active", 2.5)
     assert http.get("/api/subscriptions/a%2Fb%3F%20c").json() == facts
     listed = http.get("/api/subscriptions").json()
@@ -76,13 +76,14 @@ def test_refusals_are_those_of_the_command_line(
     assert (refused.status_code, error["code"]) == (status, code)
     beside = make_sink(tmp_path / "beside").root
     assert anabranch("subscribe", beside, name, query).err == f"anabranch: {error['text']}\n"
-    if "^" in error["text"]:  # the place is where the mark is
+    if "^" in error["text"]:  # the position is where the mark is
         line, mark = error["text"].splitlines()[-2:]
-        place = error["place"]
-        assert query.splitlines()[place["line"] - 1] == line[2:]
-        assert mark.index("^") - 2 == place["column"] - 1
+        position = error["place"]
+        assert query.splitlines()[position["line"] - 1] == line[2:]
+        assert mark.index("^") - 2 == position["column"] - 1
         assert (
-            place["offset"] == len("".join(query.splitlines(True)[: place["line"] - 1])) + place["column"] - 1
+            position["offset"]
+            == len("".join(query.splitlines(True)[: position["line"] - 1])) + position["column"] - 1
         )
 
 
@@ -138,15 +139,15 @@ def test_cancel_twice(http: httpx.Client) -> None:
 def test_a_name_again(http: httpx.Client) -> None:
     """The newest has the name; the one before keeps its results under its label."""
     http.delete("/api/subscriptions/vela")
-    made = http.post("/api/subscriptions", json={"name": "vela", "query": VELA}).json()
-    assert made["label"] == "vela#3"
+    answer = http.post("/api/subscriptions", json={"name": "vela", "query": VELA}).json()
+    assert answer["label"] == "vela#3"
     assert http.get("/api/results/vela").json()["rows"] == []
-    assert http.get("/api/subscriptions/vela%233").json() == made
+    assert http.get("/api/subscriptions/vela%233").json() == answer
 
 
 def test_plan_is_what_explain_computes(http: httpx.Client, layout: Layout) -> None:
     plan = http.get("/api/plan").json()
-    assert plan == plan_of(layout.root)
+    assert plan == plan_of(layout)
     assert {group["shared"] for group in plan["groups"]} == {"every item", "en > 1.3"}
 
 
@@ -164,27 +165,27 @@ def test_the_document_names_every_path_and_metric(http: httpx.Client) -> None:
 
 
 def test_a_receiver(http: httpx.Client) -> None:
-    asked = {"name": "q", "query": "SELECT ra FROM photons", "deliver": "http://127.0.0.1:9/hook"}
-    made = http.post("/api/subscriptions", json=asked)
-    assert made.status_code == 201
-    delivery = made.json()["delivery"]
-    assert (delivery["receiver"], delivery["place"], delivery["behind"]) == (asked["deliver"], "2:0", 0)
+    new = {"name": "q", "query": "SELECT ra FROM photons", "deliver": "http://127.0.0.1:9/hook"}
+    answer = http.post("/api/subscriptions", json=new)
+    assert answer.status_code == 201
+    delivery = answer.json()["delivery"]
+    assert (delivery["receiver"], delivery["place"], delivery["behind"]) == (new["deliver"], "2:0", 0)
     listed = {each["name"]: each for each in http.get("/api/subscriptions").json()["subscriptions"]}
     assert (listed["q"]["delivery"], listed["vela"]["delivery"]) == (delivery, None)
-    refused = http.post("/api/subscriptions", json=asked | {"name": "r", "deliver": "gopher://x"})
+    refused = http.post("/api/subscriptions", json=new | {"name": "r", "deliver": "gopher://x"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "request")
 
 
 def test_receivers_of_a_service_that_others_reach(
-    http: httpx.Client, desk: Desk, tokens: dict[str, dict[str, str]]
+    http: httpx.Client, service: JobService, tokens: dict[str, dict[str, str]]
 ) -> None:
-    desk.local = False
-    asked = {"name": "q", "query": "SELECT ra FROM photons"}
+    service.local = False
+    new = {"name": "q", "query": "SELECT ra FROM photons"}
     for address, said in (
         ("http://127.0.0.1:9/hook", "127.0.0.1 is not an address of the public internet"),
         ("kafka:a@b:1", "sends nothing to Kafka"),
     ):
-        refused = http.post("/api/subscriptions", json=asked | {"deliver": address}, headers=tokens["ann"])
+        refused = http.post("/api/subscriptions", json=new | {"deliver": address}, headers=tokens["ann"])
         assert (refused.status_code, said in refused.json()["error"]["message"]) == (400, True)
-    fine = asked | {"deliver": "https://example.org/hook"}
+    fine = new | {"deliver": "https://example.org/hook"}
     assert http.post("/api/subscriptions", json=fine, headers=tokens["ann"]).status_code == 201

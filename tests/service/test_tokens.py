@@ -8,12 +8,12 @@ import time
 import httpx
 import pytest
 
-from anabranch.catalog.layout import Layout
 from anabranch.catalog.tokens import Role, Tokens
 from anabranch.model.errors import JobError
+from anabranch.results.layout import Layout
 from anabranch.service import events
-from anabranch.service.desk import Desk, Limits
-from anabranch.service.gate import is_loopback
+from anabranch.service.access import is_loopback
+from anabranch.service.job_service import JobService, Limits
 from anabranch.service.routes import ARROW, KEPT_FROM
 from anabranch.service.server import serving
 from tests.cli.sinks import deliver
@@ -110,20 +110,20 @@ def test_a_listener_whose_token_is_revoked_is_let_go(
     kept.close()
 
 
-def test_subscriptions_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> None:
-    desk.limits = Limits(subscriptions=2, requests_a_second=1000)
+def test_subscriptions_per_owner(http: httpx.Client, service: JobService, tokens: Headers) -> None:
+    service.limits = Limits(subscriptions=2, requests_per_second=1000)
 
-    def ask(name: str, who: str) -> int:
+    def register(name: str, who: str) -> int:
         return http.post("/api/subscriptions", json=ASK | {"name": name}, headers=tokens[who]).status_code
 
-    assert [ask(name, "ann") for name in "abc"] == [201, 201, 429]
-    assert ask("d", "bob") == 201
+    assert [register(name, "ann") for name in "abc"] == [201, 201, 429]
+    assert register("d", "bob") == 201
     http.delete("/api/subscriptions/a", headers=tokens["ann"])
-    assert ask("c", "ann") == 201
+    assert register("c", "ann") == 201
 
 
-def test_requests_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> None:
-    desk.limits = Limits(requests_a_second=2)
+def test_requests_per_owner(http: httpx.Client, service: JobService, tokens: Headers) -> None:
+    service.limits = Limits(requests_per_second=2)
     found = [http.get("/api/streams", headers=tokens["ann"]) for _ in range(8)]
     refused = [answer for answer in found if answer.status_code == 429]
     assert 2 <= len(refused) <= 4  # a burst of four, and what time gave meanwhile
@@ -133,8 +133,8 @@ def test_requests_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> N
     assert http.get("/api/streams", headers=tokens["ann"]).status_code == 200
 
 
-def test_listeners_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> None:
-    desk.limits = Limits(listeners=1)
+def test_listeners_per_owner(http: httpx.Client, service: JobService, tokens: Headers) -> None:
+    service.limits = Limits(listeners=1)
     root = tokens["root"]
     with http.stream("GET", "/api/events/all", headers=root) as answer:
         lines = answer.iter_lines()  # a reader that is forgotten closes its connection
@@ -146,12 +146,12 @@ def test_listeners_an_owner(http: httpx.Client, desk: Desk, tokens: Headers) -> 
             if answer.status_code == 200:
                 return
         time.sleep(0.1)
-    raise AssertionError("the place of a listener that left is not free again")
+    raise AssertionError("a listener that went away still counts")
 
 
-def test_results_an_owner(http: httpx.Client, desk: Desk, layout: Layout, tokens: Headers) -> None:
-    """An owner sees so many batches back, and is told; who sees all sees all."""
-    desk.limits = Limits(batches_kept=2, requests_a_second=1000)
+def test_results_per_owner(http: httpx.Client, service: JobService, layout: Layout, tokens: Headers) -> None:
+    """An owner sees so many batches back, and learns that there were more; admins and viewers see all."""
+    service.limits = Limits(batches_kept=2, requests_per_second=1000)
     ann, eve = tokens["ann"], tokens["eve"]
     assert http.post("/api/subscriptions", json=ASK, headers=ann).status_code == 201
     for batch in (2, 3):
@@ -170,12 +170,12 @@ def test_results_an_owner(http: httpx.Client, desk: Desk, layout: Layout, tokens
     assert lines[1:5] == ["event: gap", 'data: {"kept_from": "3:0"}', "id: 3:1", 'data: {"ra": 150.5}']
 
 
-def test_without_tokens_only_this_machine(http: httpx.Client, desk: Desk) -> None:
+def test_without_tokens_only_this_machine(http: httpx.Client, service: JobService) -> None:
     refused = http.get("/api/streams", headers={"Host": "rebound.example"})
     assert refused.status_code == 403
     with (
         pytest.raises(JobError, match=r"there are no tokens yet: make one first"),
-        serving(desk, "0.0.0.0", 0),
+        serving(service, "0.0.0.0", 0),
     ):
         pass
     assert all(is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"))
@@ -186,6 +186,6 @@ def test_a_taken_port_is_said(layout: Layout, address: str) -> None:
     port = int(address.rsplit(":", 1)[1])
     with (
         pytest.raises(JobError, match="try another --port"),
-        serving(Desk(layout, dict, dict), "127.0.0.1", port),
+        serving(JobService(layout, dict, dict), "127.0.0.1", port),
     ):
         pass

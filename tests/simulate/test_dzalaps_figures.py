@@ -13,15 +13,17 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from anabranch.chain.cells import CellGrid
 from anabranch.cli.simulate_dzalaps import dzalaps
-from anabranch.families.nearest import messages as m
+from anabranch.families.nearest import nearest_messages as m
 from anabranch.model.errors import JobError
 from anabranch.simulate.dzalaps.experiments import Figure, Laboratory, Scale
-from anabranch.simulate.dzalaps.network import Network
+from anabranch.simulate.dzalaps.network import PeerNetwork
 from anabranch.simulate.dzalaps.workload import clustered, recorded, uniform
-from anabranch.zones.cells import Cells
 
-#: Mergers give cells back after 32 batches, so the warm-up is longer than that.
+pytestmark = pytest.mark.slow
+
+#: Mergers unmark cells after 32 batches, so the warm-up is longer than that.
 SMALL = Scale(2000, 10_000, 4000, 250, 40, 32, 250, ks=(1, 9, 27), networks=(8, 32, 128))
 
 
@@ -30,10 +32,10 @@ def laboratory() -> Laboratory:
     return Laboratory(SMALL, progress=lambda line: None)
 
 
-def test_about_one_notify_owner_message_an_item() -> None:
-    """Section 6.1: k = 81, 400 queries, 40,000 items a window."""
+def test_about_one_notify_owner_message_per_item() -> None:
+    """Section 6.1: k = 81, 400 queries, 40,000 items per window."""
     work = uniform(60_000, 400, seed=1)
-    net = Network(work.items, Cells(((0.0, 1.0),) * 4, 12))
+    net = PeerNetwork(work.items, CellGrid(((0.0, 1.0),) * 4, 12))
     net.activate(work.activations(81, 40_000, "PA", 1e-3))
     net.run(50_000, 2500)
     before = net.counts[m.NOTIFY_OWNER]
@@ -118,11 +120,11 @@ def test_the_command_writes_tables_plots_and_json(tmp_path: Path) -> None:
     options = ["--figures", "16", "--items", "500", "--window", "500", "--queries", "20", "--peers", "8"]
     done = CliRunner().invoke(app, [*options, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
-    assert "figure 16: messages an item" in done.stdout
+    assert "figure 16: messages per item" in done.stdout
     assert (tmp_path / "dzalaps-figure-16.png").stat().st_size > 1000
-    held = json.loads((tmp_path / "dzalaps.json").read_text())
-    assert list(held["figures"][0]["series"]["PA all"]) == ["16", "64", "256", "1024"]
-    assert held["churn"]["rows lost"] == 0
+    written = json.loads((tmp_path / "dzalaps.json").read_text())
+    assert list(written["figures"][0]["series"]["PA all"]) == ["16", "64", "256", "1024"]
+    assert written["churn"]["rows lost"] == 0
 
 
 def test_unknown_figures_are_refused() -> None:

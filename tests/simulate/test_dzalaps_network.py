@@ -7,22 +7,22 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from anabranch.families.nearest import messages as m
+from anabranch.chain.cells import CellGrid
+from anabranch.chain.runner import Runner
+from anabranch.families.nearest import nearest_messages as m
+from anabranch.families.nearest.kernels.skyband import PLUS
 from anabranch.families.registry import family
-from anabranch.kernels.skyband import PLUS
-from anabranch.local.runner import LocalRunner
-from anabranch.simulate.dzalaps.network import TAKE_OVER, Network
+from anabranch.simulate.dzalaps.network import TAKE_OVER, PeerNetwork
 from anabranch.simulate.dzalaps.workload import Workload, uniform
-from anabranch.zones.cells import Cells
 
 ITEMS, BATCH, WINDOW, K = 6000, 250, 2000, 4
 
 Reports = set[tuple[str, str, int, int]]
 
 
-def network(work: Workload, peers: int, method: str = "RAPF", replicate: bool = False) -> Network:
-    """Peers at the places where the stages' zones are, and all queries."""
-    net = Network(work.items, Cells.over(work.stream.bounds), replicate=replicate)
+def network(work: Workload, peers: int, method: str = "RAPF", replicate: bool = False) -> PeerNetwork:
+    """Peers that have the zones of the stages, and all queries."""
+    net = PeerNetwork(work.items, CellGrid.over(work.stream.bounds), replicate=replicate)
     while len(net.can.boxes) < peers:
         largest = max(range(len(net.can.boxes)), key=lambda zone: (net.can.boxes[zone].cells, -zone))
         split = net.can.join(int(np.flatnonzero(net.can.zone_of == largest)[0]))
@@ -32,7 +32,7 @@ def network(work: Workload, peers: int, method: str = "RAPF", replicate: bool = 
     return net
 
 
-def reports(net: Network) -> Reports:
+def reports(net: PeerNetwork) -> Reports:
     out = set()
     for part in net.reports:
         for query, op, at, item in zip(*(column.tolist() for column in part), strict=True):
@@ -42,7 +42,7 @@ def reports(net: Network) -> Reports:
 
 def stages(work: Workload, zones: int, method: str) -> tuple[Reports, list[Counter[str]]]:
     """What the stages report, and their counters, batch by batch."""
-    runner = LocalRunner(work.stream, family("nearest"), zones)
+    runner = Runner(work.stream, family("nearest"), zones)
     counted = []
     for first in range(0, len(work.items), BATCH):
         control = work.activations(K, WINDOW, method, 1e-3 if method == "PA" else None)
@@ -65,10 +65,10 @@ def test_the_messages_are_those_of_the_stages(method: str) -> None:
     work = uniform(ITEMS, 30, dimensions=2, seed=3)
     expected, counted = stages(work, 6, method)
     net = network(work, 6, method)
-    for place, counters in enumerate(counted):
+    for index, counters in enumerate(counted):
         before = net.counts.copy()
         net.batch(BATCH)
-        if place:
+        if index:
             now = net.counts - before
             assert {name: now[name] for name in m.COUNTERS} == {name: counters[name] for name in m.COUNTERS}
     assert reports(net) == expected
@@ -109,7 +109,7 @@ def test_with_copies_failures_lose_nothing_and_without_them_they_do() -> None:
     assert reports(unsafe) != reports(still)
 
 
-def test_a_cancelled_query_says_no_more_and_its_cells_are_given_back() -> None:
+def test_a_cancelled_query_has_no_more_results_and_its_cells_are_unmarked() -> None:
     work = uniform(4000, 5, dimensions=2, seed=6)
     net = network(work, 16)
     net.run(2000, BATCH)
@@ -118,7 +118,7 @@ def test_a_cancelled_query_says_no_more_and_its_cells_are_given_back() -> None:
     before = len(reports(net))
     net.run(2500, BATCH)
     assert net.counts[m.QUERY_CANCELLATION] == 5
-    assert not net.homes.told
+    assert not net.homes.mergers
     interested = net.counts[m.NOTIFY_INTERESTED]
     net.run(4000, BATCH)
     assert len(reports(net)) == before

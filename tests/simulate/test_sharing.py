@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from anabranch.model.errors import JobError
-from anabranch.sharing.choices import Bypass, Strategy
-from anabranch.simulate.choices import STREAMS, Name
+from anabranch.planning.optimizer import Bypass, SharingStrategy
 from anabranch.simulate.derive import answer
 from anabranch.simulate.photons import Photons, generated, recorded
 from anabranch.simulate.report import graphs
-from anabranch.simulate.scenarios import scenario
-from anabranch.simulate.sharing import Outcome, Settings, bound, compare, scarce
-from anabranch.simulate.windows import Clock
+from anabranch.simulate.scenarios import STREAMS, ScenarioName, scenario
+from anabranch.simulate.sharing import Settings, StrategyOutcome, bound, compare, scarce
+from anabranch.simulate.windows import StreamSpan
 from tests.laws.case import Asked, Case
 from tests.oracles.aggregate import aggregate_oracle
 from tests.oracles.select import select_oracle
@@ -26,13 +25,13 @@ def photons(count: int) -> list[Photons]:
     return [generated(f"photons{place}", COUNT, seed=place) for place in range(count)]
 
 
-def total(outcome: Outcome) -> float:
+def total(outcome: StrategyOutcome) -> float:
     assert outcome.measured is not None
     return sum(outcome.measured.traffic.values())
 
 
-@pytest.mark.parametrize("name", list(Name))
-def test_findings(name: Name) -> None:
+@pytest.mark.parametrize("name", list(ScenarioName))
+def test_findings(name: ScenarioName) -> None:
     streams = photons(STREAMS[name])
     data, query, sharing = compare(scenario(name, streams), streams, Settings())
     assert data.measured is not None
@@ -57,18 +56,18 @@ def test_findings(name: Name) -> None:
 def test_fewest_rejections_by_far(seed: int, bypass: Bypass) -> None:
     """The paper: 47 with data shipping, 35 with query shipping, 2 with stream sharing."""
     streams = photons(1)
-    outcomes = scarce(scenario(Name.EXTENDED, streams, 100, seed), streams, Settings(bypass=bypass))
+    outcomes = scarce(scenario(ScenarioName.EXTENDED, streams, 100, seed), streams, Settings(bypass=bypass))
     rejected = {one.strategy: len(one.rejected) for one in outcomes}
-    assert rejected[Strategy.STREAM_SHARING] <= 2
-    assert min(rejected[Strategy.QUERY_SHIPPING], rejected[Strategy.DATA_SHIPPING]) >= 20
+    assert rejected[SharingStrategy.STREAM_SHARING] <= 2
+    assert min(rejected[SharingStrategy.QUERY_SHIPPING], rejected[SharingStrategy.DATA_SHIPPING]) >= 20
 
 
 @pytest.mark.parametrize("widen", [False, True])
 def test_every_strategy_gives_every_subscriber_his_answer(widen: bool) -> None:
     streams = [generated("photons", 800, seed=5)]
-    asked = scenario(Name.EXTENDED, streams, seed=3)
+    asked = scenario(ScenarioName.EXTENDED, streams, seed=3)
     rows = streams[0].rows
-    clock = Clock(rows.column("det_time")[0].as_py(), rows.column("det_time")[-1].as_py())
+    span = StreamSpan(rows.column("det_time")[0].as_py(), rows.column("det_time")[-1].as_py())
     outcomes = compare(asked, streams, Settings(widen=widen))
     for question in asked.queries:
         spec, _ = bound(question, streams)
@@ -77,7 +76,7 @@ def test_every_strategy_gives_every_subscriber_his_answer(widen: bool) -> None:
         for outcome in outcomes:
             assert outcome.measured is not None
             node = outcome.optimizer.installed.reads[question.name]
-            found = answer(spec, outcome.measured.rows[node], clock)
+            found = answer(spec, outcome.measured.rows[node], span)
             assert len(found) == len(right)
             for row, wanted in zip(found, right, strict=True):
                 assert row == pytest.approx(wanted)
@@ -86,7 +85,7 @@ def test_every_strategy_gives_every_subscriber_his_answer(widen: bool) -> None:
 def test_graphs_of_the_papers_example() -> None:
     """Figure 17: queries 2 and 3 are made from query 1, query 4 from query 3."""
     streams = photons(1)
-    outcome = compare(scenario(Name.EXAMPLE, streams), streams, Settings())[2]
+    outcome = compare(scenario(ScenarioName.EXAMPLE, streams), streams, Settings())[2]
     found = graphs(outcome)
     assert found["shareable"] == [["q1", "q2"], ["q1", "q3"], ["q3", "q4"]]
     read = outcome.optimizer.installed.reads
@@ -98,7 +97,7 @@ def test_graphs_of_the_papers_example() -> None:
 def test_estimates_are_near_what_is_measured() -> None:
     """Statistics from the first tenth of the stream say what the rest will bring."""
     streams = [generated("photons", 10_000)]
-    outcome = compare(scenario(Name.EXTENDED, streams), streams, Settings())[2]
+    outcome = compare(scenario(ScenarioName.EXTENDED, streams), streams, Settings())[2]
     assert outcome.measured is not None
     installed = outcome.optimizer.installed
     assert sum(installed.traffic.values()) == pytest.approx(total(outcome), rel=0.25)
@@ -107,7 +106,7 @@ def test_estimates_are_near_what_is_measured() -> None:
 
 def test_recorded_photons(shared_data: Path) -> None:
     streams = [recorded("photons", shared_data / "photons_hess.parquet", 20_000)]
-    data, query, sharing = compare(scenario(Name.EXAMPLE, streams), streams, Settings())
+    data, query, sharing = compare(scenario(ScenarioName.EXAMPLE, streams), streams, Settings())
     assert total(sharing) < total(query) < total(data)
     assert sharing.measured is not None
     read = sharing.optimizer.installed.reads

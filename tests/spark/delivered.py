@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anabranch.cli.local import Local
+from anabranch.cli.local import LocalJob
 
 
 def delivered(sink: Path, name: str) -> list[dict[str, Any]]:
-    with Local(str(sink)) as place:
-        _, [(_, parts)] = place.asked(name)
+    with LocalJob(str(sink)) as job:
+        _, [(_, parts)] = job.results(name)
         return [row for part in parts for row in part.to_pylist()]

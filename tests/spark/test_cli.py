@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.catalog.layout import Layout
 from anabranch.cli.main import status
+from anabranch.results.layout import Layout
 
 if TYPE_CHECKING:
     pass

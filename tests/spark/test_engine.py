@@ -13,7 +13,7 @@ import pytest
 
 from anabranch import Engine
 from anabranch.model.errors import JobError, QueryError
-from anabranch.model.job import Engine as Settings
+from anabranch.model.job import EngineSettings as Settings
 from tests.sending.hooks import hooked
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def test_zones_are_those_that_a_job_began_with(spark: SparkSession, tmp_path: Pa
             return engine.results("q").to_pylist()
 
     run(Settings(), 0)
-    with pytest.raises(JobError, match=r"zones = 5, but .* began with 2"):
+    with pytest.raises(JobError, match=r"zones = 5, but .* was started with 2"):
         run(Settings(zones=5), 50)
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "3")  # a larger machine

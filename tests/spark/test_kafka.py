@@ -13,7 +13,7 @@ from anabranch.model.job import Sink
 from anabranch.spark.engine import Engine
 from anabranch.spark.producer import Producers
 from tests.cli.sinks import make_sink
-from tests.sending.asked import ask, batch, notes, sending
+from tests.sending.deliveries import batch, progress, sending, subscribe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,17 +73,20 @@ def test_from_topic_to_topic(spark: SparkSession, kafka: str, tmp_path: Path) ->
 def test_a_subscription_sent_to_a_topic(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     """By the sender beside a job: a message a row, in order; servers that are away are said."""
     layout = make_sink(tmp_path / "out")
-    high, lost = ask(layout, "high", f"kafka:sent@{kafka}"), ask(layout, "lost", "kafka:sent@127.0.0.1:1")
+    high, lost = (
+        subscribe(layout, "high", f"kafka:sent@{kafka}"),
+        subscribe(layout, "lost", "kafka:sent@127.0.0.1:1"),
+    )
     wanted = batch(layout, 2, ["high", "lost"], rows=600) + batch(layout, 3, ["high"])
     producers = Producers(spark)
     with sending(layout, produce=producers.send, patience_s=0):
         until = time.monotonic() + 60
-        while notes(layout, high)["sent"] < 603 or notes(layout, lost)["error"] is None:
-            assert time.monotonic() < until, (notes(layout, high), notes(layout, lost))
+        while progress(layout, high)["sent"] < 603 or progress(layout, lost)["error"] is None:
+            assert time.monotonic() < until, (progress(layout, high), progress(layout, lost))
             time.sleep(0.1)
     producers.close()
     sent = consume(spark, kafka, "sent")
     assert [(key, value) for key, value, _ in sent] == [("high", row) for row in wanted]
     assert len({identity for _, _, identity in sent}) == 603
-    assert (notes(layout, high)["error"], notes(layout, lost)["sent"]) == (None, 0)
-    assert "TimeoutException" in notes(layout, lost)["error"]
+    assert (progress(layout, high)["error"], progress(layout, lost)["sent"]) == (None, 0)
+    assert "TimeoutException" in progress(layout, lost)["error"]

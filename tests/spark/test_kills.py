@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.catalog.deliveries import Deliveries
-from anabranch.catalog.layout import Layout
 from anabranch.cli.main import status
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
 from tests.spark.delivered import delivered
 
 pytestmark = pytest.mark.spark

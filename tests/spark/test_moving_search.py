@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anabranch.catalog.deliveries import Deliveries
-from anabranch.catalog.layout import Layout
 from anabranch.families.moving.spec import KNearest, Moving
-from tests.families.moving_runs import PLANE, rows_of
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
+from tests.families.moving.runs import PLANE, rows_of
 from tests.laws.case import Asked, Case
 from tests.oracles.moving import moving_oracle
 

@@ -71,7 +71,7 @@ def test_a_job_with_operators(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert status(["explain", out]) == 0
     explained = capsys.readouterr().out
     assert "scale(v, 2.5) > 3" in explained
-    assert "s, filters: scale(v, 2.5) is made once for 2 subscriptions" in explained
+    assert "s, filters: scale(v, 2.5) is computed once for 2 subscriptions" in explained
     assert status(["translate", "SELECT scale(v, 2) FROM s", "--target", out]) == 2
     job.write_text(JOB.replace('"scaling:scale"', '"scaling:word"'))
     assert status(["run", str(job), "--once"]) == 2
@@ -125,7 +125,5 @@ def test_what_fails_is_said(spark: SparkSession, tmp_path: Path) -> None:
         engine.stream("s", "parquet", path=str(tmp_path / "in.parquet"), time="t")
         engine.subscribe("q", "SELECT less(v) FROM s")
         engine.start()
-        with pytest.raises(
-            RunError, match=r"operator less\(v\), asked for by q: it gave 1 values for 2 items"
-        ):
+        with pytest.raises(RunError, match=r"operator less\(v\), used by q: it gave 1 values for 2 items"):
             engine.drain()

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from anabranch.spark.parcels import LARGE, MAGIC, clear, content, pack, unpack
-from anabranch.zones.packets import Kind, Packet, encode
+from anabranch.chain.packets import Kind, Packet, encode
+from anabranch.spark.rows import LARGE, MAGIC, clear_parcels, content, pack, unpack
 
 
 def packet(rows: int) -> Packet:
@@ -53,6 +53,6 @@ def test_the_content_of_a_parcel_can_be_sent_elsewhere(tmp_path: Path) -> None:
 def test_what_was_opened_outlives_the_folder(tmp_path: Path) -> None:
     sent = packet(LARGE)
     got = unpack(pack(sent, str(tmp_path / "parcels")), 2, 3)
-    clear(tmp_path / "parcels")
+    clear_parcels(tmp_path / "parcels")
     assert not (tmp_path / "parcels").exists()
     assert got.rows.equals(sent.rows)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.model.job import Engine as Settings
+from anabranch.model.job import EngineSettings as Settings
 from anabranch.spark.engine import Engine
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import json
 
 import pyarrow as pa
 
+from anabranch.chain.packets import Kind
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
 from anabranch.spark.route import packed
-from anabranch.zones.packets import Kind
 
 STREAM = Stream("s", (Column("t.at", ColumnType.FLOAT), Column("n", ColumnType.INT)), time="t.at")
 

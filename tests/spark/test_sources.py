@@ -19,7 +19,7 @@ from anabranch.model.errors import JobError
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.spark.engine import Engine
 from anabranch.spark.sources import infer
-from tests.catalog.test_dtd import PHOTONS
+from tests.job.test_dtd import PHOTONS
 from tests.language.wxquery.paper import FIGURE_4
 
 if TYPE_CHECKING:

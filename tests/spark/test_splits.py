@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from anabranch.chain.balance import Patience
 from anabranch.families.registry import family
-from anabranch.zones.balance import Patience
-from tests.families import clusters_runs
-from tests.families.moving_runs import PLANE, crowd
+from tests.families.clusters import runs as clusters_runs
+from tests.families.moving.runs import PLANE, crowd
 from tests.oracles.clusters import clusters_oracle
 from tests.oracles.moving import moving_oracle
 
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.spark
 
 
 def test_splits_on_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from anabranch.catalog.deliveries import Deliveries
-    from anabranch.catalog.layout import Layout
+    from anabranch.results.deliveries import Deliveries
+    from anabranch.results.layout import Layout
     from tests.laws.on_spark import run_on_spark
 
     monkeypatch.setattr(family("moving"), "patience", Patience(batches=1, hot=0.0, least=1))
@@ -43,8 +43,8 @@ def test_split_groups_of_clusters_on_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows that are complete with the last item wait for a batch of their own after the stream's end."""
-    from anabranch.catalog.deliveries import Deliveries
-    from anabranch.catalog.layout import Layout
+    from anabranch.results.deliveries import Deliveries
+    from anabranch.results.layout import Layout
     from tests.laws.on_spark import run_on_spark
 
     monkeypatch.setattr(family("clusters"), "patience", Patience(batches=1, hot=0.0, least=1))

@@ -1,47 +1,55 @@
 """The catalog: streams, subscriptions and the control log, in SQLite or PostgreSQL.
 
-In: what jobs and people ask for. Out: the control log that running streams follow; its versions only grow,
-and the log of a (stream, family) up to a version never changes. Never: a decision about what a query means;
-it keeps what was bound.
+It keeps queries that are bound already (registration.py), and a control log that running streams follow. The
+versions of the log only grow, and the log of a stream and family up to a version never changes. Nothing is
+deleted from either table, and no number is used twice.
 
-Several processes use it at once: a job that runs, and commands that subscribe and cancel. Readers do not
-wait for writers, writers wait for each other. One writes at a time, so versions become visible in their
-order: who has seen version 7 will never find a new 6.
+Several processes use the catalog at once: a job that runs, and commands that subscribe and cancel. Readers do
+not wait for writers, writers wait for each other. One writes at a time, so versions become visible in their
+order: a reader that has seen version 7 will never see a new 6.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from types import TracebackType
 from typing import Any
 
-from anabranch.catalog.asking import Asking, logged, now, unknown_stream
-from anabranch.catalog.database import Address, Database, exists, shown
+from anabranch.catalog.database import Address, Database, Row, exists, now, shown
 from anabranch.catalog.entries import (
     ACTIVE,
     CANCELLED,
+    ENTRY_COLUMNS,
     Entry,
     NewSubscription,
     differences,
     dump_declaration,
     dump_stream,
     entry_of,
+    entry_row,
     load_declaration,
     load_stream,
     part_name,
     source_differences,
 )
-from anabranch.catalog.reading import suggestion
-from anabranch.model.control import Activate, Cancel, Control, End, Rebalance
-from anabranch.model.errors import JobError
+from anabranch.model.control_log import Activate, Cancel, Control, End, Rebalance
+from anabranch.model.errors import JobError, NameTaken, TooManyError
 from anabranch.model.job import StreamDeclaration
 from anabranch.model.stream import Stream, Time
+from anabranch.model.suggestions import suggestion
+
+#: So many names are looked up at once; both databases take more.
+NAMES_AT_ONCE = 500
+
+_SELECT = f"SELECT {', '.join(ENTRY_COLUMNS)} FROM subscriptions"
 
 
 class Catalog:
-    """Opens a catalog, or makes one. May be used from several threads; each process opens its own."""
+    """Opens a catalog, or creates one. May be used from several threads; each process opens its own."""
 
     def __init__(self, address: Address, create: bool = True) -> None:
         self.address = address
@@ -54,7 +62,7 @@ class Catalog:
 
     @staticmethod
     def existing(address: Address) -> Catalog:
-        """The catalog of a job that has run; JobError where there is none."""
+        """Opens the catalog of a job that has run; JobError where there is none."""
         return Catalog(address, create=False)
 
     def close(self) -> None:
@@ -74,7 +82,7 @@ class Catalog:
     # streams
 
     def register_stream(self, stream: Stream, declaration: StreamDeclaration) -> None:
-        """Makes the stream known. One that is known must be the same: state and results were made from it."""
+        """Adds a stream. One that is known must be the same: state and results come from it."""
         columns = json.dumps([[column.name, column.type.value] for column in stream.columns])
         settings = json.dumps(dump_stream(stream))
         with self._database.writing() as database:
@@ -82,18 +90,18 @@ class Catalog:
                 "SELECT declaration, columns, settings FROM streams WHERE name = ?", stream.name
             )
             if not rows:
-                values = (stream.name, dump_declaration(declaration), columns, settings, now())
-                database.write("INSERT INTO streams VALUES (?, ?, ?, ?, ?)", *values)
+                row = {"name": stream.name, "declaration": dump_declaration(declaration)}
+                row |= {"columns": columns, "settings": settings, "created": now()}
+                database.insert("streams", [row])
                 return
-            before = load_declaration(rows[0][0])
-            old = load_stream(stream.name, rows[0][1], rows[0][2])
-            changes = [*source_differences(before, declaration), *differences(old, stream)]
-            said = "; ".join(changes)
+            before = load_declaration(rows[0]["declaration"])
+            old = load_stream(stream.name, rows[0]["columns"], rows[0]["settings"])
+            changes = "; ".join([*source_differences(before, declaration), *differences(old, stream)])
             if changes:
                 raise JobError(
-                    f"stream {stream.name} is not the one that this job ran with before: {said}. "
-                    f"What the catalog {self._database.shown} knows was made from it: undo the change, or "
-                    "choose another sink"
+                    f"stream {stream.name} is not the one that this job ran with before: {changes}. "
+                    f"What the catalog {self._database.shown} holds belongs to the old one: undo the change, "
+                    "or choose another sink"
                 )
             database.write("UPDATE streams SET settings = ? WHERE name = ?", settings, stream.name)
 
@@ -105,13 +113,13 @@ class Catalog:
 
     def streams(self) -> dict[str, Stream]:
         rows = self._database.read("SELECT name, columns, settings FROM streams ORDER BY created, name")
-        return {name: load_stream(name, columns, settings) for name, columns, settings in rows}
+        return {row["name"]: load_stream(**row) for row in rows}
 
     def declaration(self, name: str) -> StreamDeclaration:
-        rows = self._database.read("SELECT declaration FROM streams WHERE name = ?", name)
-        if not rows:
+        text = self._database.read_value("SELECT declaration FROM streams WHERE name = ?", name)
+        if text is None:
             raise JobError(unknown_stream(name, self.streams()))
-        return load_declaration(rows[0][0])
+        return load_declaration(text)
 
     # subscriptions
 
@@ -123,56 +131,75 @@ class Catalog:
         kind: str,
         query: str,
         spec: dict[str, Any],
-        after: Time | None = None,
+        activate: Time | None = None,
     ) -> int:
-        """Adds a bound query and logs its activation. Returns its number."""
-        return self.subscribe_many([NewSubscription(name, stream, family, kind, query, spec, after)])[0]
+        """Adds one bound query and logs its activation. Returns its number."""
+        return self.subscribe_many([NewSubscription(name, stream, family, kind, query, spec, activate)])[0]
 
-    def subscribe_many(self, asked: Sequence[NewSubscription], most: int | None = None) -> list[int]:
-        """Adds all of them with their parts or, if one cannot be, none. Returns their numbers; those of the
-        parts follow the number of each. `most`: so many active ones an owner may have.
+    def subscribe_many(self, new: Sequence[NewSubscription], limit: int | None = None) -> list[int]:
+        """Adds all of them with their parts or, if one cannot be added, none; logs their activations.
+
+        Returns their numbers; the numbers of its parts follow the number of each. `limit` is how many active
+        subscriptions an owner may have.
         """
         with self._database.writing() as database:
-            return Asking(database, asked).added(most)
+            every = [each for one in new for each in (one, *one.parts)]
+            if limit is not None:
+                _check_limit(database, every, limit)
+            _check_streams(database, every)
+            first = int(database.read_value("SELECT coalesce(max(number), 0) FROM subscriptions")) + 1
+            labels, created = _labels(database, every, first), now()
+            entries, log, receivers = [], [], []
+            for number, (one, label) in enumerate(zip(every, labels, strict=True), first):
+                entries.append(_new_entry(one, number, label, created))
+                log.append(_log_row(entries[-1], "activate", one.activate, created))
+                if one.cancel is not None:
+                    log.append(_log_row(entries[-1], "cancel", one.cancel, created))
+                if one.receiver is not None:
+                    row = {"subscription": number, "address": one.receiver, "place": one.cursor, "sent": 0}
+                    receivers.append(row)
+            database.insert("subscriptions", [entry_row(entry) for entry in entries])
+            _append_log(database, log)
+            database.insert("receivers", receivers)
+            return list(accumulate((1 + len(one.parts) for one in new), initial=first))[:-1]
 
-    def cancel(self, name: str, until: Time | None = None) -> Entry:
-        """Ends a subscription: now, or with `until` once the stream's time has passed it."""
-        return self.cancel_many([name], until)[0]
+    def cancel(self, name: str, time: Time | None = None) -> Entry:
+        """Cancels a subscription: now, or once the stream has passed a time."""
+        return self.cancel_many([name], time)[0]
 
-    def cancel_many(self, names: Sequence[str], until: Time | None = None) -> list[Entry]:
-        """Cancels all of them or, if one cannot be, none. An end that lies ahead can be moved forward."""
+    def cancel_many(self, names: Sequence[str], time: Time | None = None) -> list[Entry]:
+        """Cancels all of them or, if one cannot be cancelled, none. A cancellation at a later time can be
+        brought forward.
+        """
         with self._database.writing() as database:
-            ended = []
-            for entry in [each for name in names for each in self._with_parts(name, until)]:
-                if not entry.active and not _earlier(until, entry.cancel):
+            entries = [each for name in names for each in self._with_parts(name, time)]
+            for entry in entries:
+                if not entry.active and not _earlier(time, entry.cancel):
                     raise JobError(f"subscription {entry.name!r} is cancelled already (at {entry.cancelled})")
-                at, moment = json.dumps(until), now()
+                created = now()
                 database.write(
                     "UPDATE subscriptions SET state = ?, cancel = ?, cancelled = ? WHERE number = ?",
-                    *(CANCELLED, at, moment, entry.number),
+                    *(CANCELLED, json.dumps(time), created, entry.number),
                 )
-                logged(database, [(entry.stream, entry.family, "cancel", entry.number, at, moment)])
-                ended.append(entry)
-        return [self.entry(entry.number) for entry in ended]
+                _append_log(database, [_log_row(entry, "cancel", time, created)])
+        return [self.entry(entry.number) for entry in entries]
 
-    def _with_parts(self, name: str, until: Time | None) -> list[Entry]:
+    def _with_parts(self, name: str, time: Time | None) -> list[Entry]:
         entry = self.subscription(name)
         parts = self.parts(entry)
         kinds = {self.stream(each.stream).time_type for each in (entry, *parts)}
-        if until is not None and len(kinds) > 1:
+        if time is not None and len(kinds) > 1:
             raise JobError(f"subscription {name!r}: its streams tell time in different ways; cancel it now")
         return [entry, *parts]
 
     def parts(self, entry: Entry) -> list[Entry]:
-        """The other parts of a query over several streams; they were added right after it."""
+        """Returns the other parts of a query over several streams; they were added right after it."""
         rows = self._database.read(
-            "SELECT * FROM subscriptions WHERE number > ? AND query = ? ORDER BY number",
-            *(entry.number, entry.query),
+            f"{_SELECT} WHERE number > ? AND query = ? ORDER BY number", entry.number, entry.query
         )
         out: list[Entry] = []
-        for part in map(entry_of, rows):
-            place = len(out) + 1
-            if (part.number, part.name) != (entry.number + place, part_name(entry.name, place + 1)):
+        for index, part in enumerate(map(entry_of, rows), 1):
+            if (part.number, part.name) != (entry.number + index, part_name(entry.name, index + 1)):
                 break
             out.append(part)
         return out
@@ -186,14 +213,14 @@ class Catalog:
         owner: str | None = None,
         kind: str | None = None,
     ) -> list[Entry]:
-        """In the order of their numbers; `state` None for all of them."""
+        """Returns those with all of these values, in the order of their numbers; `state` None for active and
+        cancelled ones.
+        """
         wanted = {"stream": stream, "family": family, "state": state}
         wanted |= {"name": name, "owner": owner, "kind": kind}
         given = {column: value for column, value in wanted.items() if value is not None}
         where = " AND ".join(f"{column} = ?" for column in given) or "1 = 1"
-        rows = self._database.read(
-            f"SELECT * FROM subscriptions WHERE {where} ORDER BY number", *given.values()
-        )
+        rows = self._database.read(f"{_SELECT} WHERE {where} ORDER BY number", *given.values())
         return [entry_of(row) for row in rows]
 
     def page(
@@ -204,16 +231,17 @@ class Catalog:
         owner: str | None = None,
         kind: str | None = None,
         search: str = "",
+        stream: str | None = None,
     ) -> list[Entry]:
-        """Some of them, with numbers greater than `after`; `search` is looked for in name and query, whatever
-        the case of ASCII letters.
+        """Returns some of them, with numbers greater than `after`; `search` is looked for in name and query,
+        whatever the case of ASCII letters.
         """
-        wanted = {"state": state, "owner": owner, "kind": kind}
+        wanted = {"state": state, "owner": owner, "kind": kind, "stream": stream}
         given = {column: value for column, value in wanted.items() if value is not None}
         where = "".join(f" AND {column} = ?" for column in given)
         text = "".join(f"!{letter}" if letter in "!%_" else letter for letter in search.lower())
         rows = self._database.read(
-            f"SELECT * FROM subscriptions WHERE number > ?{where} AND "
+            f"{_SELECT} WHERE number > ?{where} AND "
             "(lower(name) LIKE ? ESCAPE '!' OR lower(query) LIKE ? ESCAPE '!') ORDER BY number LIMIT ?",
             *(after, *given.values(), f"%{text}%", f"%{text}%", limit),
         )
@@ -221,32 +249,35 @@ class Catalog:
 
     def count(self, state: str | None = ACTIVE) -> int:
         where, values = ("1 = 1", ()) if state is None else ("state = ?", (state,))
-        return int(self._database.read(f"SELECT count(*) FROM subscriptions WHERE {where}", *values)[0][0])
+        return int(self._database.read_value(f"SELECT count(*) FROM subscriptions WHERE {where}", *values))
 
     def kinds(self, owner: str | None = None) -> dict[str, int]:
-        """How many active subscriptions of each kind there are; of one owner, or of all."""
-        whose = "" if owner is None else " AND owner = ?"
-        text = f"SELECT kind, count(*) FROM subscriptions WHERE state = ?{whose} GROUP BY kind ORDER BY kind"
-        return dict(self._database.read(text, ACTIVE, *([] if owner is None else [owner])))
+        """Counts the active subscriptions of each kind; of one owner, or of all."""
+        whose, values = ("", ()) if owner is None else (" AND owner = ?", (owner,))
+        rows = self._database.read(
+            f"SELECT kind, count(*) AS number FROM subscriptions WHERE state = ?{whose} "
+            "GROUP BY kind ORDER BY kind",
+            *(ACTIVE, *values),
+        )
+        return {row["kind"]: row["number"] for row in rows}
 
     def entry(self, number: int) -> Entry:
-        return entry_of(self._database.read("SELECT * FROM subscriptions WHERE number = ?", number)[0])
+        return entry_of(self._database.read(f"{_SELECT} WHERE number = ?", number)[0])
 
     def subscription(self, name: str) -> Entry:
-        """The newest subscription of that name, or the one whose results are labelled so."""
-        rows = self._database.read(
-            "SELECT * FROM subscriptions WHERE name = ? ORDER BY number DESC LIMIT 1", name
-        )
-        rows = rows or self._database.read("SELECT * FROM subscriptions WHERE label = ?", name)
+        """Returns the newest subscription of that name, or the one whose results are labelled so."""
+        rows = self._database.read(f"{_SELECT} WHERE name = ? ORDER BY number DESC LIMIT 1", name)
+        rows = rows or self._database.read(f"{_SELECT} WHERE label = ?", name)
         if rows:
             return entry_of(rows[0])
         rows = self._database.read("SELECT name FROM subscriptions GROUP BY name ORDER BY min(number)")
-        names = [row[0] for row in rows]
+        names = [row["name"] for row in rows]
         raise JobError(f"unknown subscription {name!r}{suggestion(name, names)}")
 
     def receivers(self) -> dict[int, str]:
-        """The addresses of the subscriptions that are sent to one, by number."""
-        return dict(self._database.read("SELECT subscription, address FROM receivers"))
+        """Returns the addresses that results are sent to, by the number of the subscription."""
+        rows = self._database.read("SELECT subscription, address FROM receivers")
+        return {row["subscription"]: row["address"] for row in rows}
 
     # the control log
 
@@ -258,69 +289,185 @@ class Catalog:
                 "DESC LIMIT 1",
                 *(stream, family),
             )
-            if last and last[0][1] == "end":
-                return int(last[0][0])
-            return logged(database, [(stream, family, "end", None, "null", now())])
+            if last and last[0]["action"] == "end":
+                return int(last[0]["version"])
+            return _append_log(database, [_stream_log_row(stream, family, "end", now())])
 
     def rebalance(self, stream: str, family: str) -> int:
-        """Logs that the zones of a family shall share their work anew. Returns the version."""
+        """Logs that the zones of a family shall share their work again. Returns the version."""
         with self._database.writing() as database:
-            return logged(database, [(stream, family, "rebalance", None, "null", now())])
+            return _append_log(database, [_stream_log_row(stream, family, "rebalance", now())])
 
     def families(self, stream: str) -> tuple[str, ...]:
-        """The families that have something in the log of a stream."""
+        """Returns the families that have something in the log of a stream."""
         rows = self._database.read(
             "SELECT DISTINCT family FROM control_log WHERE stream = ? ORDER BY family", stream
         )
-        return tuple(row[0] for row in rows)
+        return tuple(row["family"] for row in rows)
 
     def version(self, stream: str, family: str) -> int:
-        """The version of the last entry, 0 if there is none."""
-        row = self._database.read(
+        """Returns the version of the last entry, 0 if there is none."""
+        found = self._database.read_value(
             "SELECT max(version) FROM control_log WHERE stream = ? AND family = ?", stream, family
-        )[0]
-        return int(row[0] or 0)
+        )
+        return int(found or 0)
 
     def log(self, stream: str, family: str, after_version: int, up_to_version: int) -> list[Control]:
-        """The entries with after_version < version <= up_to_version, in order."""
+        """Returns the entries with after_version < version <= up_to_version, in order."""
         rows = self._database.read(
             "SELECT l.action, l.at, s.number, s.label, s.spec FROM control_log l "
             "LEFT JOIN subscriptions s ON s.number = l.subscription "
             "WHERE l.stream = ? AND l.family = ? AND l.version > ? AND l.version <= ? ORDER BY l.version",
             *(stream, family, after_version, up_to_version),
         )
-        return [_control(*row) for row in rows]
+        return [_control(row) for row in rows]
 
     # facts about the job
 
     def identity(self) -> str:
-        """Tells this catalog's subscriptions from those of others, for who receives from several."""
+        """Returns an id of this catalog, for receivers that get results from several."""
         if self.meta("identity") is None:
             self.set_meta("identity", uuid.uuid4().hex[:12])
         return str(self.meta("identity"))
 
     def meta(self, key: str) -> Any:
-        """What was kept under a key, None if nothing was."""
-        rows = self._database.read("SELECT value FROM meta WHERE key = ?", key)
-        return json.loads(rows[0][0]) if rows else None
+        """Returns what is kept under a key, None if nothing is."""
+        text = self._database.read_value("SELECT value FROM meta WHERE key = ?", key)
+        return None if text is None else json.loads(text)
 
     def set_meta(self, key: str, value: Any) -> None:
         with self._database.writing() as database:
             database.write("DELETE FROM meta WHERE key = ?", key)
-            database.write("INSERT INTO meta VALUES (?, ?)", key, json.dumps(value))
+            database.insert("meta", [{"key": key, "value": json.dumps(value)}])
 
 
-def _control(action: str, at: str, number: int, label: str, spec: str) -> Control:
-    match action:
+def unknown_stream(name: str, streams: Iterable[str]) -> str:
+    return f"unknown stream {name!r}{suggestion(name, streams)}"
+
+
+# new subscriptions, inside a transaction
+
+
+def _check_limit(database: Database, new: Sequence[NewSubscription], limit: int) -> None:
+    for owner, more in Counter(one.owner for one in new).items():
+        count = database.read_value(
+            "SELECT count(*) FROM subscriptions WHERE state = ? AND coalesce(owner, '') = ?",
+            *(ACTIVE, owner or ""),
+        )
+        if count + more > limit:
+            who = owner or "nobody in particular"
+            raise TooManyError(f"{who} has {count:,} of {limit:,} subscriptions; cancel one first")
+
+
+def _check_streams(database: Database, new: Sequence[NewSubscription]) -> None:
+    known = [row["name"] for row in database.read("SELECT name FROM streams ORDER BY created, name")]
+    for one in new:
+        if one.stream not in known:
+            raise JobError(f"subscription {one.name}: {unknown_stream(one.stream, known)}")
+
+
+def _labels(database: Database, new: Sequence[NewSubscription], first: int) -> list[str]:
+    """Returns what the results of each are delivered under; NameTaken if a name is taken."""
+    active, used, taken = _names_in_use(database, sorted({one.name for one in new}))
+    out = []
+    for number, one in enumerate(new, first):
+        if one.name in active:
+            raise _name_taken(one.name, active[one.name])
+        label = one.name if one.name not in used else f"{one.name}#{number}"
+        while label in taken or (
+            label != one.name
+            and database.read_value("SELECT count(*) FROM subscriptions WHERE label = ?", label)
+        ):
+            label += f"#{number}"
+        active[one.name] = None
+        used.add(one.name)
+        taken.add(label)
+        out.append(label)
+    return out
+
+
+def _names_in_use(
+    database: Database, names: Sequence[str]
+) -> tuple[dict[str, str | None], set[str], set[str]]:
+    """Returns, of these names, those of active subscriptions with their queries, those that any subscription
+    has or had, and those that are labels.
+    """
+    active: dict[str, str | None] = {}
+    used: set[str] = set()
+    labels: set[str] = set()
+    for start in range(0, len(names), NAMES_AT_ONCE):
+        some = names[start : start + NAMES_AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        rows = database.read(f"SELECT name, state, query FROM subscriptions WHERE name IN ({marks})", *some)
+        used |= {row["name"] for row in rows}
+        active |= {row["name"]: row["query"] for row in rows if row["state"] == ACTIVE}
+        rows = database.read(f"SELECT label FROM subscriptions WHERE label IN ({marks})", *some)
+        labels |= {row["label"] for row in rows}
+    return active, used, labels
+
+
+def _name_taken(name: str, query: str | None) -> JobError:
+    """`query` is the one that has the name; None: another of those that are being added."""
+    if query is None:
+        return JobError(f"the name {name!r} is there twice; names must differ")
+    return NameTaken(
+        name,
+        f"the name {name!r} is taken by an active subscription ({' '.join(query.split())}); "
+        "cancel it first, or choose another name",
+    )
+
+
+def _new_entry(new: NewSubscription, number: int, label: str, created: str) -> Entry:
+    return Entry(
+        number=number,
+        name=new.name,
+        label=label,
+        stream=new.stream,
+        family=new.family,
+        kind=new.kind,
+        query=new.query,
+        spec=new.spec,
+        state=ACTIVE,
+        activate=new.activate,
+        cancel=new.cancel,
+        origin=new.origin,
+        created=created,
+        cancelled=None,
+        owner=new.owner,
+    )
+
+
+# the control log
+
+
+def _log_row(entry: Entry, action: str, time: Time | None, created: str) -> Row:
+    row = _stream_log_row(entry.stream, entry.family, action, created)
+    return row | {"subscription": entry.number, "at": json.dumps(time)}
+
+
+def _stream_log_row(stream: str, family: str, action: str, created: str) -> Row:
+    row: Row = {"stream": stream, "family": family, "action": action}
+    return row | {"subscription": None, "at": "null", "created": created}
+
+
+def _append_log(database: Database, rows: Sequence[Row]) -> int:
+    """Appends to the control log. Returns the version of the last entry."""
+    last = int(database.read_value("SELECT coalesce(max(version), 0) FROM control_log"))
+    database.insert("control_log", [{"version": n, **row} for n, row in enumerate(rows, last + 1)])
+    return last + len(rows)
+
+
+def _control(row: Row) -> Control:
+    match row["action"]:
         case "activate":
-            return Activate(number, label, json.loads(spec), json.loads(at))
+            return Activate(row["number"], row["label"], json.loads(row["spec"]), json.loads(row["at"]))
         case "cancel":
-            return Cancel(number, json.loads(at))
+            return Cancel(row["number"], json.loads(row["at"]))
         case "rebalance":
             return Rebalance()
     return End()
 
 
-def _earlier(until: Time | None, planned: Time | None) -> bool:
-    """Whether an end that was planned for a time is moved forward; no time is now."""
-    return planned is not None and (until is None or until < planned)
+def _earlier(time: Time | None, planned: Time | None) -> bool:
+    """Whether a cancellation that was planned for a time is brought forward; no time is now."""
+    return planned is not None and (time is None or time < planned)

@@ -1,26 +1,35 @@
 """The database of a catalog, SQLite or PostgreSQL, shared by several processes.
 
-In: an address and statements, which mark values with ? and are understood by both. Out: rows; errors as ours,
-with what to do. Never: a transaction that outlives a call.
+Statements mark values with ? and are understood by both. Rows are dicts by the names of columns; what is
+inserted names its columns, too. Errors become ours and say what to do. No transaction outlives a call.
+
+    database = Database(Path("out/_anabranch/catalog.sqlite"))
+    with database.writing():
+        database.insert("meta", [{"key": "identity", "value": "3f9c"}])
+    database.read("SELECT key, value FROM meta")        # [{"key": "identity", "value": "3f9c"}]
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from anabranch.catalog.migrations import FORMAT, STEPS
-from anabranch.catalog.postgres import SCHEMES, Postgres
+from anabranch.catalog.postgres import Postgres
 from anabranch.catalog.sqlite import Sqlite
 from anabranch.model.errors import AnabranchError, FormatError
+from anabranch.model.job import CATALOG_SCHEMES
 
 T = TypeVar("T")
 
 #: The path of a SQLite file, or the URL of a PostgreSQL database.
 Address = Path | str
+
+Row = dict[str, Any]
 
 
 class Backend(Protocol):
@@ -31,10 +40,11 @@ class Backend(Protocol):
     @property
     def shown(self) -> str: ...
 
-    def there(self) -> bool:
-        """Whether a catalog is there already."""
+    def exists(self) -> bool:
+        """Whether there is a catalog already."""
 
-    def connected(self) -> Any: ...
+    def connect(self) -> Any:
+        """Returns a connection whose rows are dicts."""
 
     def has_tables(self, connection: Any, /) -> bool: ...
 
@@ -42,7 +52,7 @@ class Backend(Protocol):
         """Whether the server ended the connection."""
 
     def begin(self, connection: Any, /) -> None:
-        """Begins a transaction that nobody else's overlaps."""
+        """Begins a transaction that overlaps no other."""
 
     def run(self, connection: Any, statement: str, values: tuple[Any, ...], /) -> Any: ...
 
@@ -52,21 +62,26 @@ class Backend(Protocol):
 
 
 def backend_of(address: Address) -> Backend:
-    if isinstance(address, str) and address.startswith(SCHEMES):
+    if isinstance(address, str) and address.startswith(CATALOG_SCHEMES):
         return Postgres(address)
     return Sqlite(Path(address))
 
 
 def shown(address: Address) -> str:
-    """As messages name it: without a password."""
+    """Returns the address as messages name it: without a password."""
     return backend_of(address).shown
 
 
 def exists(address: Address) -> bool:
-    """Whether there is a catalog; none is made."""
+    """Whether there is a catalog; none is created."""
     backend = backend_of(address)
-    with _ours(backend):
-        return backend.there()
+    with _our_errors(backend):
+        return backend.exists()
+
+
+def now() -> str:
+    """Returns the time of this machine as the catalog keeps it: 2026-01-31T12:00:00.000Z"""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Database:
@@ -76,8 +91,8 @@ class Database:
         self._backend = backend_of(address)
         self._lock = threading.RLock()
         self._writing = False
-        with _ours(self._backend):
-            self._connection = self._backend.connected()
+        with _our_errors(self._backend):
+            self._connection = self._backend.connect()
             self._prepare()
 
     @property
@@ -92,13 +107,18 @@ class Database:
         with suppress(Exception):
             self._connection.close()
 
-    def read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        def rows() -> list[tuple[Any, ...]]:
-            found: list[tuple[Any, ...]] = self._backend.run(self._connection, statement, values).fetchall()
-            return found
+    def read(self, statement: str, *values: Any) -> list[Row]:
+        def rows() -> list[Row]:
+            fetched: list[Row] = self._backend.run(self._connection, statement, values).fetchall()
+            return fetched
 
-        with self._lock, _ours(self._backend):
-            return rows() if self._writing else self._again(rows)
+        with self._lock, _our_errors(self._backend):
+            return rows() if self._writing else self._reconnecting(rows)
+
+    def read_value(self, statement: str, *values: Any) -> Any:
+        """Returns the only column of the first row, None where there is no row."""
+        rows = self.read(statement, *values)
+        return next(iter(rows[0].values())) if rows else None
 
     def write(self, statement: str, *values: Any) -> None:
         """Inside `writing` only."""
@@ -106,16 +126,25 @@ class Database:
         self._backend.run(self._connection, statement, values)
 
     def write_many(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        """Runs one statement for the values of every row. Inside `writing` only."""
         assert self._writing
         self._backend.run_many(self._connection, statement, rows)
 
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        """Inserts rows that all have the same columns. Inside `writing` only."""
+        if rows:
+            columns = list(rows[0])
+            marks = ", ".join("?" * len(columns))
+            statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+            self.write_many(statement, [tuple(row[column] for column in columns) for row in rows])
+
     @contextmanager
     def writing(self) -> Iterator[Database]:
-        """A short transaction. One writes at a time, whatever the process: what was read in it still holds
-        when it ends.
+        """A short transaction. One process writes at a time: what is read in it is still true when it
+        commits.
         """
-        with self._lock, _ours(self._backend):
-            self._again(lambda: self._backend.begin(self._connection))
+        with self._lock, _our_errors(self._backend):
+            self._reconnecting(lambda: self._backend.begin(self._connection))
             self._writing = True
             try:
                 yield self
@@ -127,43 +156,44 @@ class Database:
             finally:
                 self._writing = False
 
-    def _again(self, work: Callable[[], T]) -> T:
-        """Once more on a new connection if the server had ended the old one; nothing was changed on it."""
+    def _reconnecting(self, work: Callable[[], T]) -> T:
+        """Tries once more on a new connection if the server had ended the old one, where nothing was changed
+        yet.
+        """
         try:
             return work()
         except self._backend.failures:
             if not self._backend.lost(self._connection):
                 raise
-            self._connection = self._backend.connected()
+            self._connection = self._backend.connect()
             return work()
 
     def _prepare(self) -> None:
         """Takes the steps that are missing, all of them or none."""
-        found = self._format()
-        if found < FORMAT:
+        format = self._format()
+        if format < FORMAT:
             with self.writing():
                 for step in range(self._format(), FORMAT):  # another process may have been faster
                     for statement in STEPS[step]:
                         self.write(statement)
                     self.write("DELETE FROM meta WHERE key = 'format'")
-                    self.write("INSERT INTO meta VALUES ('format', ?)", str(step + 1))
-            found = self._format()
-        if found != FORMAT:
+                    self.insert("meta", [{"key": "format", "value": str(step + 1)}])
+            format = self._format()
+        if format != FORMAT:
             raise FormatError(
-                f"the catalog {self.shown} has format {found}; this release reads format {FORMAT}: use the "
-                "release that made it"
+                f"the catalog {self.shown} has format {format}; this release reads format {FORMAT}: use the "
+                "release that created it"
             )
 
     def _format(self) -> int:
-        """0 where there is nothing yet."""
+        """Returns 0 where there is nothing yet."""
         if not self._backend.has_tables(self._connection):
             return 0
-        rows = self.read("SELECT value FROM meta WHERE key = 'format'")
-        return int(rows[0][0]) if rows else 0
+        return int(self.read_value("SELECT value FROM meta WHERE key = 'format'") or 0)
 
 
 @contextmanager
-def _ours(backend: Backend) -> Iterator[None]:
+def _our_errors(backend: Backend) -> Iterator[None]:
     try:
         yield
     except AnabranchError:

@@ -1,6 +1,6 @@
 """What the catalog keeps, as plain data, and how it is written down.
 
-In: streams, declarations and subscriptions. Out: the same as JSON, and back; and in words, how two streams
+Streams, declarations and subscriptions become JSON and come back; `differences` says in words how two streams
 differ.
 """
 
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from anabranch.catalog.reading import shown
+from anabranch.catalog.database import Row
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.operators import operators_from_json, operators_to_json
 from anabranch.model.stream import Stream, Time
+from anabranch.model.suggestions import shown
 
 ACTIVE = "active"
 CANCELLED = "cancelled"
@@ -26,8 +27,11 @@ FROM_SUBSCRIBE = "subscribe"
 
 @dataclass(frozen=True)
 class NewSubscription:
-    """A bound query on its way into the catalog; times in stored units. It sees the items with after < time
-    <= until. Of a query over several streams this is the first part, and `parts` are the others.
+    """A bound query on its way into the catalog; times in stored units. It sees the items with
+    activate < time <= cancel.
+
+    A query over several streams has one part per stream: this is the first, `parts` are the others.
+    `receiver` is the address that results are sent to, from `cursor` on (results/pages.py).
     """
 
     name: str
@@ -36,18 +40,18 @@ class NewSubscription:
     kind: str
     query: str
     spec: dict[str, Any]
-    after: Time | None = None
-    until: Time | None = None
+    activate: Time | None = None
+    cancel: Time | None = None
     origin: str = FROM_SUBSCRIBE
     owner: str | None = None
     parts: tuple[NewSubscription, ...] = ()
-    receiver: str | None = None  # its address, and the place in the results where sending begins
-    place: str = "0:0"
+    receiver: str | None = None
+    cursor: str = "0:0"
 
 
-def part_name(name: str, place: int) -> str:
-    """What the parts of a query over several streams are called: `q` itself, `q/2`, `q/3`."""
-    return name if place == 1 else f"{name}/{place}"
+def part_name(name: str, number: int) -> str:
+    """Returns the name of a part of a query over several streams: `q` itself is 1, then `q/2`, `q/3`."""
+    return name if number == 1 else f"{name}/{number}"
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,8 @@ class Entry:
     """A subscription of the catalog.
 
     `label` is what its results are delivered under: its name or, where an earlier subscription had the name
-    and was cancelled, `name#number`, so that the results of the two stay apart. `owner` is whose token asked
-    for it through the service; None for what a job file or a local command asked.
+    and was cancelled, `name#number`, so that the results of the two stay apart. `owner` is whose token
+    registered it through the service; None for what a job file or a local command registered.
     """
 
     number: int
@@ -80,20 +84,30 @@ class Entry:
         return self.state == ACTIVE
 
 
-def entry_of(row: tuple[Any, ...]) -> Entry:
-    """A row of the table of subscriptions; columns in the order of Entry's fields."""
-    number, name, label, stream, family, kind, query, spec, state, activate, cancel, *rest = row
-    times = json.loads(activate), json.loads(cancel)
-    return Entry(number, name, label, stream, family, kind, query, json.loads(spec), state, *times, *rest)
+#: The columns of the table of subscriptions, and those that hold JSON.
+ENTRY_COLUMNS = tuple(field.name for field in fields(Entry))
+_JSON_COLUMNS = ("spec", "activate", "cancel")
+
+
+def entry_of(row: Row) -> Entry:
+    """Returns the entry in a row with ENTRY_COLUMNS; others are ignored."""
+    values = {column: row[column] for column in ENTRY_COLUMNS}
+    return Entry(**values | {column: json.loads(row[column]) for column in _JSON_COLUMNS})
+
+
+def entry_row(entry: Entry) -> Row:
+    """Returns the row of an entry; the other way round is `entry_of`."""
+    values = {column: getattr(entry, column) for column in ENTRY_COLUMNS}
+    return values | {column: json.dumps(values[column]) for column in _JSON_COLUMNS}
 
 
 def dump_stream(stream: Stream) -> dict[str, Any]:
-    """Everything but the name and the columns, in stored units."""
+    """Returns everything but the name and the columns, in stored units."""
     out = asdict(replace(stream, operators=()))
     del out["name"], out["columns"]
     out["operators"] = operators_to_json(stream.operators)
-    made: dict[str, Any] = json.loads(json.dumps(out))  # tuples become lists, as they will be when read
-    return made
+    settings: dict[str, Any] = json.loads(json.dumps(out))  # tuples become lists, as they will be when read
+    return settings
 
 
 def load_stream(name: str, columns: str, settings: str) -> Stream:
@@ -105,7 +119,7 @@ def load_stream(name: str, columns: str, settings: str) -> Stream:
 
 
 def dump_declaration(declaration: StreamDeclaration) -> str:
-    """Without its operators, which are kept with the stream."""
+    """Returns it without its operators, which are kept with the stream."""
     parts = asdict(replace(declaration, operators=()))
     del parts["operators"]
     return json.dumps(parts, default=str)
@@ -137,7 +151,7 @@ def differences(old: Stream, new: Stream) -> Iterator[str]:
     old_settings, new_settings = (dump_stream(replace(stream, operators=())) for stream in (old, new))
     for key, value in old_settings.items():
         if value != new_settings[key]:
-            yield f"{key} was {_said(value)}, is {_said(new_settings[key])} now"
+            yield f"{key} was {_in_words(value)}, is {_in_words(new_settings[key])} now"
 
 
 def source_differences(old: StreamDeclaration, new: StreamDeclaration) -> Iterator[str]:
@@ -150,8 +164,8 @@ def source_differences(old: StreamDeclaration, new: StreamDeclaration) -> Iterat
         ),
     ):
         if before != after:
-            yield f"source {key} was {_said(before)}, is {_said(after)} now"
+            yield f"source {key} was {_in_words(before)}, is {_in_words(after)} now"
 
 
-def _said(value: Any) -> str:
+def _in_words(value: Any) -> str:
     return "not set" if value is None or value == [] else shown(value)

@@ -1,8 +1,7 @@
-"""The tables of a catalog, as the steps that made them.
+"""The tables of a catalog, as the steps that create them.
 
-A catalog of format n has taken the first n steps; a new one takes them all. Every statement is one that
-SQLite and PostgreSQL both understand. A step that was released never changes: what is to be
-different is a new step.
+A catalog of format n has taken the first n steps; a new one takes them all. SQLite and PostgreSQL both
+understand every statement. A step that was released never changes: a change is a new step.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A catalog in a schema of a PostgreSQL database, by URL: postgresql://user@host:5432/database
 
-In: a URL as libpq reads it; passwords are better left to PGPASSWORD or ~/.pgpass. Out: a connection, and what
-happened on it in our words. Never: a password in a message.
+The URL is one that libpq reads; passwords are better left to PGPASSWORD or ~/.pgpass. No message shows a
+password.
 
 One process writes at a time, by an advisory lock that a transaction holds from its beginning to its end.
-PostgreSQL gives it free after the transaction is visible, so versions appear in their order as they do in
+PostgreSQL releases it after the transaction is visible, so versions appear in their order as they do in
 SQLite.
 """
 
@@ -19,7 +19,6 @@ from anabranch.model.errors import AnabranchError, FormatError, JobError, RunErr
 if TYPE_CHECKING:
     import psycopg
 
-SCHEMES = ("postgresql://", "postgres://")
 BUSY_S = 30
 CONNECT_S = 10
 _LOCK = 0x616E6162  # "anab"
@@ -36,21 +35,24 @@ class Postgres:
                 f"a catalog in PostgreSQL ({without_password(url)}) needs the package psycopg: "
                 'pip install "anabranch[postgres]"'
             ) from None
-        self.url, self.driver = url, psycopg
+        from psycopg.rows import dict_row
+
+        self.url, self.driver, self._rows = url, psycopg, dict_row
         self.failures: tuple[type[Exception], ...] = (psycopg.Error,)
 
     @property
     def shown(self) -> str:
         return without_password(self.url)
 
-    def there(self) -> bool:
-        with closing(self.connected()) as connection:
+    def exists(self) -> bool:
+        with closing(self.connect()) as connection:
             return self.has_tables(connection)
 
-    def connected(self) -> psycopg.Connection[Any]:
+    def connect(self) -> psycopg.Connection[Any]:
         return self.driver.connect(
             self.url,
             autocommit=True,
+            row_factory=self._rows,
             application_name="anabranch",
             connect_timeout=CONNECT_S,
             prepare_threshold=None,  # poolers in between lose prepared statements
@@ -60,7 +62,7 @@ class Postgres:
         )
 
     def has_tables(self, connection: psycopg.Connection[Any]) -> bool:
-        return bool(connection.execute("SELECT to_regclass('meta') IS NOT NULL").fetchall()[0][0])
+        return bool(connection.execute("SELECT 1 WHERE to_regclass('meta') IS NOT NULL").fetchall())
 
     def lost(self, connection: psycopg.Connection[Any]) -> bool:
         return bool(connection.closed)
@@ -83,7 +85,7 @@ class Postgres:
         return cursor
 
     def error(self, error: Exception) -> AnabranchError:
-        said = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         known = self.driver.errors
         match error:
             case known.LockNotAvailable():
@@ -91,10 +93,10 @@ class Postgres:
                     f"the catalog {self.shown} cannot be used: another process has kept it for {BUSY_S} s"
                 )
             case known.UndefinedTable() | known.UndefinedColumn():
-                return FormatError(f"{self.shown} is not a catalog of ours, or is damaged: {said}")
+                return FormatError(f"{self.shown} is not a catalog of ours, or is damaged: {message}")
             case known.DataError():
-                return JobError(f"the catalog {self.shown} cannot keep that: {said}")
-        return RunError(f"the catalog {self.shown} cannot be used: {said}")
+                return JobError(f"the catalog {self.shown} cannot keep that: {message}")
+        return RunError(f"the catalog {self.shown} cannot be used: {message}")
 
 
 def _marked(statement: str) -> bytes:
@@ -104,8 +106,8 @@ def _marked(statement: str) -> bytes:
 
 def without_password(url: str) -> str:
     parts = urlsplit(url)
-    user, _, place = parts.netloc.rpartition("@")
+    user, _, host = parts.netloc.rpartition("@")
     name, mark, _ = user.partition(":")
     kept = "&".join(each for each in parts.query.split("&") if not each.startswith("password="))
-    netloc = f"{name}:***@{place}" if mark else parts.netloc
+    netloc = f"{name}:***@{host}" if mark else parts.netloc
     return urlunsplit(parts._replace(netloc=netloc, query=kept))

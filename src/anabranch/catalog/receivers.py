@@ -1,6 +1,5 @@
-"""The receivers in a catalog: where the results of a subscription are sent besides being kept.
-
-In: how far sending has come. Out: what is to be sent, and from which place. Never: the sending itself.
+"""The receivers in a catalog: where the results of a subscription are sent besides being kept, and how far
+sending has come. sending/ does the sending.
 """
 
 from __future__ import annotations
@@ -9,29 +8,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from anabranch.catalog.database import Address, Database
-from anabranch.catalog.deliveries import Deliveries
-from anabranch.catalog.entries import Entry, entry_of
+from anabranch.catalog.database import Address, Database, Row
+from anabranch.catalog.entries import ENTRY_COLUMNS, Entry, entry_of
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """How far sending has come: the next row is at `place`. `error` is what the last try failed with."""
+    """How far sending has come: the next row is at `cursor`. `error` is what the last try failed with."""
 
     address: str
-    place: str
+    cursor: str
     sent: int
     tried: str | None
     error: str | None
     ended: str | None
 
-    def facts(self, entry: Entry, deliveries: Deliveries) -> dict[str, Any]:
-        """`behind`: so many batches have not been sent yet."""
-        latest = deliveries.latest(entry.stream, entry.family)
-        behind = 0 if self.ended else max(0, latest + 1 - int(self.place.partition(":")[0]))
+    def facts(self, latest: int) -> dict[str, Any]:
+        """Returns what is shown to users. `latest` is the number of the last batch; `behind` so many batches
+        have not been sent yet.
+        """
+        behind = 0 if self.ended else max(0, latest + 1 - int(self.cursor.partition(":")[0]))
         return {
             "receiver": self.address,
-            "place": self.place,
+            "place": self.cursor,
             "sent": self.sent,
             "behind": behind,
             "tried": self.tried,
@@ -39,8 +38,19 @@ class Delivery:
         }
 
 
-#: number, place, rows sent, when tried, error, when ended
-State = tuple[int, str, int, str | None, str | None, str | None]
+@dataclass(frozen=True)
+class DeliveryProgress:
+    """How far sending to the receiver of a subscription has come, by the subscription's number."""
+
+    number: int
+    cursor: str
+    sent: int
+    tried: str | None
+    error: str | None
+    ended: str | None
+
+
+_COLUMNS = "r.subscription, r.address, r.place, r.sent, r.tried, r.error, r.ended"
 
 
 class Receivers:
@@ -53,23 +63,22 @@ class Receivers:
         self._database.close()
 
     def all(self) -> dict[int, Delivery]:
-        """By the number of the subscription."""
-        rows = self._database.read(
-            "SELECT subscription, address, place, sent, tried, error, ended FROM receivers"
-        )
-        return {number: Delivery(*rest) for number, *rest in rows}
+        """Returns all of them by the number of the subscription."""
+        rows = self._database.read(f"SELECT {_COLUMNS} FROM receivers r")
+        return {row["subscription"]: _delivery(row) for row in rows}
 
     def open(self) -> list[tuple[Entry, Delivery]]:
-        """Those to which something may still be sent."""
+        """Returns those to which something may still be sent."""
+        columns = ", ".join(f"s.{column}" for column in ENTRY_COLUMNS)
         rows = self._database.read(
-            "SELECT s.*, r.address, r.place, r.sent, r.tried, r.error, r.ended FROM receivers r "
+            f"SELECT {columns}, {_COLUMNS} FROM receivers r "
             "JOIN subscriptions s ON s.number = r.subscription WHERE r.ended IS NULL ORDER BY s.number"
         )
-        return [(entry_of(row[:-6]), Delivery(*row[-6:])) for row in rows]
+        return [(entry_of(row), _delivery(row)) for row in rows]
 
-    def note(self, states: Iterable[State]) -> None:
-        """How far it has come, of several at once."""
-        rows = [(*rest, number) for number, *rest in states]
+    def save(self, progress: Iterable[DeliveryProgress]) -> None:
+        """Keeps how far sending has come, of several at once."""
+        rows = [(one.cursor, one.sent, one.tried, one.error, one.ended, one.number) for one in progress]
         if rows:
             with self._database.writing() as database:
                 database.write_many(
@@ -77,3 +86,7 @@ class Receivers:
                     "WHERE subscription = ?",
                     rows,
                 )
+
+
+def _delivery(row: Row) -> Delivery:
+    return Delivery(row["address"], row["place"], row["sent"], row["tried"], row["error"], row["ended"])

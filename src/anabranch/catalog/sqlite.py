@@ -1,7 +1,4 @@
-"""A catalog in one SQLite file. Readers do not wait for writers (WAL), writers wait for each other.
-
-In: a path. Out: a connection, and what happened on it in our words.
-"""
+"""A catalog in one SQLite file. Readers do not wait for writers (WAL), writers wait for each other."""
 
 from __future__ import annotations
 
@@ -29,10 +26,10 @@ class Sqlite:
     def shown(self) -> str:
         return str(self.path)
 
-    def there(self) -> bool:
+    def exists(self) -> bool:
         return self.path.exists()
 
-    def connected(self) -> sqlite3.Connection:
+    def connect(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         target = f"file:{quote(str(self.path))}"
         if self.path.exists() and not os.access(self.path.parent, os.W_OK):  # somebody else's results
@@ -42,6 +39,7 @@ class Sqlite:
         )
         if not self.has_tables(connection):
             _use_wal(connection)
+        connection.row_factory = _row
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")  # Spark's log must not know a version that was lost
         return connection
@@ -53,7 +51,7 @@ class Sqlite:
         return False
 
     def begin(self, connection: sqlite3.Connection) -> None:
-        """The right to write from the beginning, so that nothing has to be repeated."""
+        """Takes the right to write at the beginning, so that nothing has to be repeated."""
         connection.execute("BEGIN IMMEDIATE")
 
     def run(self, connection: sqlite3.Connection, statement: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
@@ -70,12 +68,16 @@ class Sqlite:
                 hint = f": another process has kept it for {BUSY_S} s" if "locked" in str(error) else ""
                 return RunError(f"the catalog {self.path} cannot be used: {error}{hint}")
             case OSError():
-                return RunError(f"the catalog {self.path} cannot be made: {error.strerror}")
+                return RunError(f"the catalog {self.path} cannot be created: {error.strerror}")
         return FormatError(f"{self.path} is not a catalog of ours, or is damaged: {error}")
 
 
+def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]:
+    return {column[0]: value for column, value in zip(cursor.description, values, strict=True)}
+
+
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Changing the mode does not wait for others as writing does."""
+    """SQLite does not wait for others when it changes the mode, as it does when it writes: we do."""
     deadline = time.monotonic() + BUSY_S
     while True:
         try:

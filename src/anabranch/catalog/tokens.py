@@ -1,7 +1,7 @@
 """Tokens: who may use the service of a job, and as what.
 
-In: owners and roles; the text of a token. Out: a token's text, once; later only who it stands for. Never: the
-text at rest. What is kept is its SHA-256; the text has 256 random bits, so no guess meets it.
+A token's text is shown once, when it is created. The catalog keeps only its SHA-256; the text has 256 random
+bits, so it cannot be guessed.
 
     ana_3f9c2a71_<43 letters>      the first part names the token in lists, the second is the secret
 """
@@ -14,13 +14,14 @@ import secrets
 from dataclasses import dataclass
 from enum import StrEnum
 
-from anabranch.catalog.asking import now
-from anabranch.catalog.database import Address, Database
-from anabranch.catalog.reading import suggestion
+from anabranch.catalog.database import Address, Database, Row, now
 from anabranch.model.errors import JobError
+from anabranch.model.suggestions import suggestion
 
 PREFIX = "ana"
 MAX_OWNER = 100
+
+_SELECT = "SELECT id, owner, role, hash, created, revoked FROM tokens"
 
 
 class Role(StrEnum):
@@ -50,7 +51,7 @@ class Tokens:
         self._database.close()
 
     def create(self, owner: str, role: Role) -> str:
-        """A new token's text; it cannot be shown again."""
+        """Returns a new token's text; it cannot be shown again."""
         if not owner or owner != owner.strip() or len(owner) > MAX_OWNER or not owner.isprintable():
             raise JobError(
                 f"an owner cannot be called {owner!r}; the name must be a text of 1 to {MAX_OWNER} "
@@ -59,42 +60,39 @@ class Tokens:
         id, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
         text = f"{PREFIX}_{id}_{secret}"
         with self._database.writing() as database:
-            values = (id, owner, role.value, _hash(text), now())
-            database.write("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, NULL)", *values)
+            row = {"id": id, "owner": owner, "role": role.value, "hash": _hash(text), "created": now()}
+            database.insert("tokens", [row])
         return text
 
     def revoke(self, id: str) -> Token:
-        """Ends a token, from the next request on."""
-        found = {token.id: token for token in self.all()}
-        if id not in found:
-            raise JobError(f"unknown token {id!r}{suggestion(id, found)}; anabranch token list shows them")
-        if found[id].revoked:
-            raise JobError(f"token {id} is revoked already (at {found[id].revoked})")
+        """Makes a token useless, from the next request on."""
+        tokens = {token.id: token for token in self.all()}
+        if id not in tokens:
+            raise JobError(f"unknown token {id!r}{suggestion(id, tokens)}; anabranch token list shows them")
+        if tokens[id].revoked:
+            raise JobError(f"token {id} is revoked already (at {tokens[id].revoked})")
         with self._database.writing() as database:
             database.write("UPDATE tokens SET revoked = ? WHERE id = ?", now(), id)
-        return found[id]
+        return tokens[id]
 
     def all(self) -> list[Token]:
-        rows = self._database.read(
-            "SELECT id, owner, role, created, revoked FROM tokens ORDER BY created, id"
-        )
-        return [Token(id, owner, Role(role), created, revoked) for id, owner, role, created, revoked in rows]
+        return [_token(row) for row in self._database.read(f"{_SELECT} ORDER BY created, id")]
 
     def exist(self) -> bool:
         """Whether there ever was one: from then on, every request needs one."""
-        return bool(self._database.read("SELECT 1 FROM tokens LIMIT 1"))
+        return self._database.read_value("SELECT id FROM tokens LIMIT 1") is not None
 
     def known(self, text: str) -> Token | None:
-        """Whose token this is, if it is one and holds."""
+        """Returns the token with this text, None if there is none or it was revoked."""
         _, _, rest = text.partition("_")
-        rows = self._database.read(
-            "SELECT id, owner, role, created, hash FROM tokens WHERE id = ? AND revoked IS NULL",
-            rest.partition("_")[0],
-        )
-        for id, owner, role, created, kept in rows:
-            if hmac.compare_digest(kept, _hash(text)):
-                return Token(id, owner, Role(role), created, None)
+        for row in self._database.read(f"{_SELECT} WHERE id = ? AND revoked IS NULL", rest.partition("_")[0]):
+            if hmac.compare_digest(row["hash"], _hash(text)):
+                return _token(row)
         return None
+
+
+def _token(row: Row) -> Token:
+    return Token(row["id"], row["owner"], Role(row["role"]), row["created"], row["revoked"])
 
 
 def _hash(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`anabranch cancel`: ends a subscription."""
+"""`anabranch cancel`: cancels a subscription."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.common import moment_of
-from anabranch.cli.place import Where, place
+from anabranch.cli.target import TargetOrAddress, open_target
 
 
 def cancel(
-    target: Where,
+    target: TargetOrAddress,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The subscription.", show_default=False)],
     at: Annotated[
         str | None,
         typer.Option(metavar="T", help="Let it see the items up to this time.", show_default=False),
     ] = None,
 ) -> None:
-    """End a subscription: now, or at a time of the stream. Its results stay.
+    """Cancel a subscription: now, or at a time of the stream. Its results stay.
 
     Example: anabranch cancel out vela --at 5000
     """
-    end = moment_of(at, "--at")
-    with place(target) as job:
-        job.cancel(name, end)
+    time = moment_of(at, "--at")
+    with open_target(target) as job:
+        job.cancel(name, time)
     typer.echo(f"{name} is cancelled" + ("" if at is None else f" at {at}"))

@@ -3,53 +3,46 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from anabranch.cli.common import print_table
-from anabranch.cli.place import Where, place
+from anabranch.cli.common import TableForm, print_table
+from anabranch.cli.target import TargetOrAddress, open_target
 
-
-class Form(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-
-
-#: Shown where somebody's results are sent: rows that arrived, batches that have not been sent yet.
-SENT = ("receiver", "sent", "behind", "error")
+#: Shown where results are sent to a receiver: rows that arrived, batches that have not been sent yet.
+DELIVERY = ("receiver", "sent", "behind", "error")
 
 
 def list_subscriptions(
-    target: Where,
+    target: TargetOrAddress,
     every: Annotated[bool, typer.Option("--all", help="Also those that were cancelled.")] = False,
-    form: Annotated[Form, typer.Option("--format", help="How to show them.")] = Form.TABLE,
+    form: Annotated[TableForm, typer.Option("--format", help="How to show them.")] = TableForm.TABLE,
 ) -> None:
     """List the subscriptions of a job that has run.
 
     Example: anabranch list out --all --format json
     """
-    with place(target) as job:
-        found = job.subscriptions(every)
-    if form is Form.JSON:
-        for facts in found:
+    with open_target(target) as job:
+        subscriptions = job.subscriptions(every)
+    if form is TableForm.JSON:
+        for facts in subscriptions:
             typer.echo(json.dumps(facts, ensure_ascii=False))
         return
-    sent = any(facts["delivery"] for facts in found)
+    delivery = DELIVERY if any(facts["delivery"] for facts in subscriptions) else ()
     rows = [
         (
             *(facts[key] for key in ("number", "name", "stream", "kind", "state")),
-            _said(facts["activate"]),
-            _said(facts["cancel"]),
-            *(_said((facts["delivery"] or {}).get(key)) for key in (SENT if sent else ())),
+            _text(facts["activate"]),
+            _text(facts["cancel"]),
+            *(_text((facts["delivery"] or {}).get(key)) for key in delivery),
             " ".join(facts["query"].split()),
         )
-        for facts in found
+        for facts in subscriptions
     ]
-    title = ("number", "name", "stream", "kind", "state", "activate", "cancel", *(SENT if sent else ()))
+    title = ("number", "name", "stream", "kind", "state", "activate", "cancel", *delivery)
     print_table((*title, "query"), rows, right=("number", "sent", "behind"))
 
 
-def _said(time: Any) -> str:
+def _text(time: Any) -> str:
     return "" if time is None else str(time)

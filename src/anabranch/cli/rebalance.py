@@ -1,4 +1,4 @@
-"""`anabranch rebalance`: has the zones of a running job share their work anew."""
+"""`anabranch rebalance`: moves work from busy zones of a running job to others."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def rebalance(
         Path, typer.Argument(metavar="TARGET", help="A job.toml that has run, or its sink's folder.")
     ],
 ) -> None:
-    """Have a zone that has more to do than the others give some of it away, now. Results do not change.
+    """Move work from zones that have more of it than others, now. Results do not change.
 
-    A zone with far more to do than the others does so by itself.
+    A zone that has far more work than the others gives some away by itself.
 
     Example: anabranch rebalance job.toml
     """
@@ -35,9 +35,9 @@ def rebalance(
         ]
         if not found:
             raise JobError(
-                f"{target}: no nearest, cluster or moving queries; "
+                f"{target}: there are no nearest, cluster or moving queries; "
                 "the zones of other kinds share their work evenly"
             )
         for stream, family in found:
             catalog.rebalance(stream, family)
-            typer.echo(f"{stream}: the zones of {family} share their work anew")
+            typer.echo(f"{stream}: the zones of {family} will share their work again")

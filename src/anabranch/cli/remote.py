@@ -1,7 +1,7 @@
 """A job behind a service: the commands over HTTP.
 
-In: an address, and a token in the environment. Out: what the service answers; its refusals as the errors that
-the same command gives on a local catalog. Never: a token on the command line, where others could read it.
+What the service refuses becomes the error that the same command gives on a local catalog. The token is taken
+from the environment, never from the command line, where others could read it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from anabranch.catalog.entries import load_stream
-from anabranch.cli.local import FACTS
-from anabranch.cli.place import Found
+from anabranch.cli.target import FIELDS
 from anabranch.model.errors import JobError, RunError
 from anabranch.model.stream import Stream
 from anabranch.model.subscription import Moment
@@ -26,15 +25,17 @@ from anabranch.model.subscription import Moment
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from anabranch.results.writing import ResultTables
+
 TOKEN = "ANABRANCH_TOKEN"
 TIMEOUT_S = 60.0
-#: Rows a request.
+#: Rows per request.
 ROWS = 10_000
 
 
-class Remote:
+class RemoteJob:
     def __init__(self, address: str) -> None:
-        from anabranch.service.gate import is_loopback
+        from anabranch.service.access import is_loopback
 
         token = os.environ.get(TOKEN)
         try:
@@ -48,7 +49,7 @@ class Remote:
             trust_env=not is_loopback(host),  # no proxy stands before this machine
         )
 
-    def __enter__(self) -> Remote:
+    def __enter__(self) -> RemoteJob:
         return self
 
     def __exit__(
@@ -59,11 +60,11 @@ class Remote:
     def subscribe(
         self, name: str, query: str, activate: Moment | None, deliver: str | None = None
     ) -> dict[str, Any]:
-        asked = {"name": name, "query": query, "activate": _written(activate), "deliver": deliver}
-        return _facts(self._sent("POST", "subscriptions", json=asked).json())
+        body = {"name": name, "query": query, "activate": _written(activate), "deliver": deliver}
+        return _facts(self._sent("POST", "subscriptions", json=body).json())
 
-    def cancel(self, name: str, at: Moment | None) -> None:
-        params = {} if at is None else {"at": str(_written(at))}
+    def cancel(self, name: str, time: Moment | None) -> None:
+        params = {} if time is None else {"at": str(_written(time))}
         self._sent("DELETE", f"subscriptions/{_quoted(name)}", params=params)
 
     def subscriptions(self, every: bool, counts: bool = False) -> list[dict[str, Any]]:
@@ -72,12 +73,12 @@ class Remote:
         while after is not None:
             params = {"all": every, "counts": counts, "after": after, "limit": 1_000}
             page = self._sent("GET", "subscriptions", params=params).json()
-            keys = (*FACTS, "delivery", "results") if counts else (*FACTS, "delivery")
+            keys = (*FIELDS, "delivery", "results") if counts else (*FIELDS, "delivery")
             out += [{key: each[key] for key in keys} for each in page["subscriptions"]]
             after = page["next"]
         return out
 
-    def asked(self, name: str) -> tuple[str, list[Found]]:
+    def results(self, name: str) -> tuple[str, list[ResultTables]]:
         facts = self._sent("GET", f"subscriptions/{_quoted(name)}").json()
         parts = [self._pages(f"results/{_quoted(part)}") for part in (facts["label"], *facts["parts"])]
         return facts["query"], parts
@@ -96,18 +97,18 @@ class Remote:
         _, tables = self._pages(f"dead-letters/{_quoted(stream)}")
         return tables
 
-    def _pages(self, path: str) -> Found:
+    def _pages(self, path: str) -> ResultTables:
         """All pages, as Arrow: the types are those of the results."""
         first, after = self._page(path, "")
 
         def tables() -> Iterator[pa.Table]:
-            table, place = first, after
+            table, next_page = first, after
             while True:
                 if table.num_rows:
                     yield table
-                if place is None:
+                if next_page is None:
                     return
-                table, place = self._page(path, place)
+                table, next_page = self._page(path, next_page)
 
         return first.schema, tables()
 
@@ -140,7 +141,7 @@ class Remote:
 
 
 def _facts(given: dict[str, Any]) -> dict[str, Any]:
-    return {key: given[key] for key in FACTS}
+    return {key: given[key] for key in FIELDS}
 
 
 def _written(moment: Moment | None) -> int | float | str | None:

@@ -1,9 +1,4 @@
-"""`anabranch reoptimize`: the plan that runs beside a fresh one for all queries at once.
-
-In: a job, or one of the planned networks. Out: what both cost, and what would change. Never: a result that is
-lost or doubled: the engine rebuilds its plan from its queries, and in a planned network every plan for a
-query gives the same rows.
-"""
+"""`anabranch reoptimize`: compares the plan that runs with a fresh one for all queries at once."""
 
 from __future__ import annotations
 
@@ -13,14 +8,14 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.common import print_table
-from anabranch.simulate.choices import STREAMS, Name
+from anabranch.simulate.scenarios import STREAMS, ScenarioName
 
 #: So many changed subscriptions are shown.
 MOST_LISTED = 20
 
 NOTHING = """\
-  The plan that runs is the one that a fresh start would make: a condition hangs below the tightest one that
-  contains it, whatever came first. There is nothing to move."""
+  The plan that runs is the one that a fresh start would build: a condition is below the tightest one that
+  contains it, whichever was added first. There is nothing to move."""
 
 
 def reoptimize(
@@ -29,13 +24,13 @@ def reoptimize(
         typer.Argument(metavar="[TARGET]", help="A job.toml that has run, or its sink's folder."),
     ] = None,
     scenario: Annotated[
-        Name | None, typer.Option(help="A planned network of the paper instead.", show_default=False)
+        ScenarioName | None, typer.Option(help="A planned network of the paper instead.", show_default=False)
     ] = None,
     queries: Annotated[
         int | None, typer.Option(min=1, help="So many random queries.", show_default="as in the paper")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the random queries.")] = 0,
-    widen: Annotated[bool, typer.Option("--widen", help="Loosen streams where that is cheaper.")] = False,
+    widen: Annotated[bool, typer.Option("--widen", help="Widen streams where that is cheaper.")] = False,
 ) -> None:
     """Compare the plan that runs with a fresh one for all queries at once.
 
@@ -52,7 +47,7 @@ def reoptimize(
 
 def _job(target: Path) -> None:
     from anabranch.cli.common import opened
-    from anabranch.cli.replayed import FAMILY, replayed
+    from anabranch.planning.reoptimize import FAMILY, replayed
 
     _, catalog = opened(target)
     with catalog:
@@ -64,23 +59,23 @@ def _job(target: Path) -> None:
             typer.echo(f"{name}: {plans.subscriptions:,} subscriptions, {count:,} conditions")
             for condition in plans.moved:
                 before, after = plans.running[condition], plans.fresh.get(condition, "another form of it")
-                typer.echo(f"  {condition}: below {before} now, below {after} afresh")
+                typer.echo(f"  {condition}: below {before} now, below {after} in a fresh plan")
             if not plans.moved:
                 typer.echo(NOTHING)
 
 
-def _network(name: Name, queries: int | None, seed: int, widen: bool) -> None:
-    from anabranch.sharing.choices import Strategy
-    from anabranch.sharing.reoptimize import changes, fresh, total
+def _network(name: ScenarioName, queries: int | None, seed: int, widen: bool) -> None:
+    from anabranch.planning.optimizer import SharingStrategy
+    from anabranch.planning.reoptimize import changes, fresh, total
     from anabranch.simulate.photons import generated
     from anabranch.simulate.scenarios import scenario as of_name
     from anabranch.simulate.sharing import Settings, register_all
 
-    streams = [generated(f"photons{place or ''}", 50_000, seed=place) for place in range(STREAMS[name])]
+    streams = [generated(f"photons{number or ''}", 50_000, seed=number) for number in range(STREAMS[name])]
     run = of_name(name, streams, queries, seed)
     settings = Settings(widen=widen)
-    outcome = register_all(Strategy.STREAM_SHARING, run.network, run.queries, streams, settings)
-    plans = {"as they came": outcome.optimizer, "afresh": fresh(outcome.optimizer)}
+    outcome = register_all(SharingStrategy.STREAM_SHARING, run.network, run.queries, streams, settings)
+    plans = {"running": outcome.optimizer, "fresh": fresh(outcome.optimizer)}
     rows = [
         (
             title,
@@ -93,10 +88,10 @@ def _network(name: Name, queries: int | None, seed: int, widen: bool) -> None:
     ]
     title = ("plan", "cost", "traffic, kbit/s", "load, %", "streams")
     print_table(title, rows, right=title[1:])
-    moved = changes(plans["as they came"].installed, plans["afresh"].installed)
-    typer.echo(f"{len(moved)} of {len(outcome.plans)} subscriptions are made in another way")
+    moved = changes(plans["running"].installed, plans["fresh"].installed)
+    typer.echo(f"{len(moved)} of {len(outcome.plans)} subscriptions would be made in another way")
     for change in moved[:MOST_LISTED]:
         typer.echo(f"  {change.name}\n    now    {'  <-  '.join(change.before)}")
-        typer.echo(f"    afresh {'  <-  '.join(change.after)}")
+        typer.echo(f"    fresh  {'  <-  '.join(change.after)}")
     if len(moved) > MOST_LISTED:
         typer.echo(f"  ... and {len(moved) - MOST_LISTED} more")

@@ -27,9 +27,10 @@ def run(
     Example: anabranch run job.toml --once
     """
     from anabranch.catalog.database import exists
-    from anabranch.catalog.job import check_queries, load_job
-    from anabranch.catalog.layout import layout_for
-    from anabranch.catalog.sources import missing_paths
+    from anabranch.catalog.registration import check_queries
+    from anabranch.job.job_file import load_job
+    from anabranch.job.sources import missing_paths
+    from anabranch.results.layout import layout_for
 
     loaded = load_job(job)
     if not exists(layout_for(loaded).catalog):  # later on, the files that the schema came from may be gone

@@ -12,9 +12,9 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anabranch.catalog.layout import Layout
-    from anabranch.service.desk import Limits
-    from anabranch.sharing.scenario import Scenario
+    from anabranch.planning.scenario import Scenario
+    from anabranch.results.layout import Layout
+    from anabranch.service.job_service import Limits
     from anabranch.spark.engine import Engine
     from anabranch.spark.run import Beside
 
@@ -33,7 +33,9 @@ def serve(
     subscriptions: Annotated[
         int, typer.Option(min=0, help="Active subscriptions an owner may have.")
     ] = 1_000,
-    requests: Annotated[float, typer.Option(min=0.1, help="Requests a second an owner may send.")] = 50.0,
+    requests: Annotated[
+        float, typer.Option(min=0.1, help="Requests per second that an owner may send.")
+    ] = 50.0,
     listeners: Annotated[int, typer.Option(min=0, help="Open event streams an owner may have.")] = 100,
     network: Annotated[
         Path | None,
@@ -42,7 +44,7 @@ def serve(
         ),
     ] = None,
     batches: Annotated[
-        int, typer.Option(min=1, help="Batches of results back that an owner sees.")
+        int, typer.Option(min=1, help="An owner sees results of so many batches back.")
     ] = 1_000_000,
     private_receivers: Annotated[
         bool, typer.Option(help="Send results also to Kafka and to addresses that are not public.")
@@ -53,12 +55,13 @@ def serve(
 
     Example: anabranch serve job.toml --port 8321
     """
-    from anabranch.catalog.job import check_queries, load_job
-    from anabranch.catalog.layout import layout_for
-    from anabranch.catalog.sources import missing_paths
-    from anabranch.service.desk import Limits
+    from anabranch.catalog.registration import check_queries
+    from anabranch.job.job_file import load_job
+    from anabranch.job.sources import missing_paths
+    from anabranch.planning.scenario import read_scenario
+    from anabranch.results.layout import layout_for
+    from anabranch.service.job_service import Limits
     from anabranch.service.server import check_address
-    from anabranch.sharing.scenario import read_scenario
 
     loaded = load_job(job)
     layout = layout_for(loaded)
@@ -84,22 +87,22 @@ def beside(
     private_receivers: bool = False,
     opened: bool = False,
 ) -> Beside:
-    """The service of a job, for as long as it runs; its page is opened in a browser if asked."""
-    from anabranch.cli.monitor import Monitor
-    from anabranch.service.desk import Desk, Limits
-    from anabranch.service.gate import is_loopback
+    """Returns the service of a job, for as long as it runs. `opened`: its page is opened in a browser."""
+    from anabranch.service.access import is_loopback
+    from anabranch.service.job_service import JobService, Limits
+    from anabranch.service.monitor import Monitor
     from anabranch.service.server import serving
     from anabranch.spark.measures import measures
 
     @contextmanager
     def served(engine: Engine) -> Iterator[None]:
         monitor = Monitor(engine.layout, scenario)
-        desk = Desk(
+        service = JobService(
             engine.layout, monitor.plan, monitor.network, limits or Limits(), lambda: measures(engine)
         )
-        desk.private_receivers = private_receivers
+        service.private_receivers = private_receivers
         engine.private_receivers = private_receivers or is_loopback(host)
-        with monitor.following(), serving(desk, host, port) as address:
+        with monitor.following(), serving(service, host, port) as address:
             typer.echo(
                 f"Serving {address} (a dashboard for the browser; openapi.json describes the rest)", err=True
             )

@@ -1,7 +1,4 @@
-"""`anabranch simulate`: the papers' experiments in one process. One command an experiment.
-
-In: options. Out: tables on the terminal; JSON and plots below a folder. Never: Spark.
-"""
+"""`anabranch simulate`: the papers' experiments in one process, a command per experiment. Never Spark."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ import typer
 from anabranch.cli.common import print_table
 from anabranch.cli.simulate_dzalaps import dzalaps
 from anabranch.cli.simulate_place import place
-from anabranch.sharing.choices import Bypass
-from anabranch.simulate.choices import STREAMS, Name
+from anabranch.planning.optimizer import Bypass
+from anabranch.simulate.scenarios import STREAMS, ScenarioName
 
 if TYPE_CHECKING:
-    from anabranch.sharing.scenario import Scenario
+    from anabranch.planning.scenario import Scenario
     from anabranch.simulate.photons import Photons
-    from anabranch.simulate.report import Table
-    from anabranch.simulate.sharing import Outcome
+    from anabranch.simulate.report import StrategyTable
+    from anabranch.simulate.sharing import StrategyOutcome
 
 app = typer.Typer(no_args_is_help=True, help="Run the papers' experiments, without Spark.")
 app.command("dzalaps")(dzalaps)
@@ -39,25 +36,23 @@ def simulate() -> None:
 
 @app.command("sharing")
 def sharing(
-    scenario: Annotated[Name, typer.Option(help="The paper's scenario.")] = Name.EXAMPLE,
+    scenario: Annotated[ScenarioName, typer.Option(help="The paper's scenario.")] = ScenarioName.EXAMPLE,
     photons: Annotated[
         Path | None,
         typer.Option(
             help="Recorded photons: parquet with ra, dec, energy, time_us.", show_default="generated"
         ),
     ] = None,
-    count: Annotated[int, typer.Option(min=100, help="Photons of a stream.")] = 50_000,
-    rate: Annotated[float, typer.Option(min=0.001, help="Photons of a stream a second.")] = 150.0,
+    count: Annotated[int, typer.Option(min=100, help="Photons per stream.")] = 50_000,
+    rate: Annotated[float, typer.Option(min=0.001, help="Photons per stream and second.")] = 150.0,
     queries: Annotated[
         int | None,
         typer.Option(min=1, help="So many random queries.", show_default="as in the paper"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the random queries.")] = 0,
     gamma: Annotated[float, typer.Option(min=0, max=1, help="How much traffic counts against load.")] = 0.9,
-    bypass: Annotated[
-        Bypass, typer.Option(help="How full links and sites are gone around.")
-    ] = Bypass.REDUCED,
-    widen: Annotated[bool, typer.Option("--widen", help="Loosen streams where that is cheaper.")] = False,
+    bypass: Annotated[Bypass, typer.Option(help="How full links and sites are avoided.")] = Bypass.REDUCED,
+    widen: Annotated[bool, typer.Option("--widen", help="Widen streams where that is cheaper.")] = False,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Measure this machine's base loads.")
     ] = False,
@@ -72,7 +67,7 @@ def sharing(
 
     Example: anabranch simulate sharing --scenario extended --out plots
     """
-    from anabranch.sharing.cost import Loads
+    from anabranch.planning.cost import Loads
     from anabranch.simulate import report
     from anabranch.simulate.calibrate import calibrated
     from anabranch.simulate.scenarios import scenario as of_name
@@ -105,7 +100,7 @@ def _own(file: Path, streams: list[Photons], queries: int | None, seed: int) -> 
     from dataclasses import replace
 
     from anabranch.model.errors import JobError
-    from anabranch.sharing.scenario import read_scenario
+    from anabranch.planning.scenario import read_scenario
     from anabranch.simulate.workload import random_queries
 
     found = read_scenario(file)
@@ -114,41 +109,42 @@ def _own(file: Path, streams: list[Photons], queries: int | None, seed: int) -> 
         raise JobError(f"{file}: the photons here are {', '.join(sorted(known))}, and it names others")
     if queries is None:
         return found
-    asked = random_queries(streams, list(found.network.sites), queries, seed)
-    return replace(found, queries=tuple(asked))
+    drawn = random_queries(streams, list(found.network.sites), queries, seed)
+    return replace(found, queries=tuple(drawn))
 
 
 def _streams(file: Path | None, count: int, wanted: int) -> list[Photons]:
     from anabranch.simulate.photons import generated, recorded
 
-    names = [f"photons{place or ''}" for place in range(wanted)]
+    names = [f"photons{number or ''}" for number in range(wanted)]
     if file is None:
-        return [generated(name, count, seed=place) for place, name in enumerate(names)]
-    return [recorded(name, file, count, skip=place * count) for place, name in enumerate(names)]
+        return [generated(name, count, seed=number) for number, name in enumerate(names)]
+    return [recorded(name, file, count, skip=number * count) for number, name in enumerate(names)]
 
 
 def _progress(line: str) -> None:
     print(f"  {line}", file=sys.stderr, flush=True)
 
 
-def _show_plans(outcome: Outcome) -> None:
-    """For each query the node that it is made from, the way of each stream that is added, and the cost."""
+def _show_plans(outcome: StrategyOutcome) -> None:
+    """Prints for each query the node that it is made from, the way of each stream that is added, and the
+    cost."""
     rows = []
     for name, plan in outcome.plans.items():
         ways = "; ".join(" > ".join(step.path) for step in plan.steps) or "read as it is"
-        made = plan.steps[-1].properties.text if plan.steps else ""
-        rows.append((name, plan.parent, "yes" if plan.widening else "", ways, f"{plan.cost:.3g}", made))
+        stream = plan.steps[-1].properties.text if plan.steps else ""
+        rows.append((name, plan.parent, "yes" if plan.widening else "", ways, f"{plan.cost:.3g}", stream))
     typer.echo(f"plans of {outcome.strategy.value}")
     print_table(("query", "made from", "widened", "way", "cost", "stream"), rows, right=("made from", "cost"))
 
 
-def _show(table: Table) -> None:
+def _show(table: StrategyTable) -> None:
     typer.echo(f"\n{table.title}")
     rows = [(row[0], *(f"{value:,.4g}" for value in row[1:])) for row in table.rows]
     print_table((table.first, *table.strategies), rows, right=table.strategies)
 
 
-def _write(folder: Path, name: str, tables: list[Table], outcome: Outcome) -> None:
+def _write(folder: Path, name: str, tables: list[StrategyTable], outcome: StrategyOutcome) -> None:
     from anabranch.simulate.plots import draw
     from anabranch.simulate.report import graphs
 

@@ -1,7 +1,4 @@
-"""`anabranch simulate dzalaps`: the experiments of D-ZaLaPS, figures 8 to 16, and peers that fail.
-
-In: options. Out: tables on the terminal; JSON and plots below a folder. Never: Spark.
-"""
+"""`anabranch simulate dzalaps`: the experiments of D-ZaLaPS, figures 8 to 16, and peers that fail."""
 
 from __future__ import annotations
 
@@ -32,7 +29,9 @@ def dzalaps(
     full: Annotated[bool, typer.Option("--full", help="The paper's sizes (hours).")] = False,
     peers: Annotated[int | None, typer.Option(min=2, max=1024, help="Peers.", show_default="64")] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="Queries.", show_default="100")] = None,
-    window: Annotated[int | None, typer.Option(min=100, help="Items a window.", show_default="10000")] = None,
+    window: Annotated[
+        int | None, typer.Option(min=100, help="Items per window.", show_default="10000")
+    ] = None,
     items: Annotated[
         int | None, typer.Option(min=100, help="Items after the warm-up.", show_default="5000")
     ] = None,
@@ -60,8 +59,8 @@ def dzalaps(
         items=items or start.items,
     )
     laboratory = Laboratory(scale, recorded, columns.split(","), _progress)
-    made = [laboratory.figure(number) for number in wanted]
-    for figure in made:
+    drawn = [laboratory.figure(number) for number in wanted]
+    for figure in drawn:
         _show(figure)
     outcome = laboratory.churn() if churn else {}
     if outcome:
@@ -70,7 +69,7 @@ def dzalaps(
             ("what", "count"), [(name, f"{value:,.4g}") for name, value in outcome.items()], right=("count",)
         )
     if out is not None:
-        _write(out, made, outcome)
+        _write(out, drawn, outcome)
 
 
 def _numbers(text: str) -> list[int]:
@@ -102,7 +101,7 @@ def _show(figure: Figure) -> None:
 
 
 def _write(folder: Path, figures: list[Figure], outcome: dict[str, float]) -> None:
-    from anabranch.simulate.dzalaps.plots import draw
+    from anabranch.simulate.dzalaps.experiments import draw
 
     folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:

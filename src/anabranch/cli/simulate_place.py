@@ -1,7 +1,4 @@
-"""`anabranch simulate place`: the experiment of PLACE* on nine servers, in one process.
-
-In: options. Out: tables on the terminal, plots and JSON in a folder. Never: Spark.
-"""
+"""`anabranch simulate place`: the experiment of PLACE* on nine servers, in one process."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ def place(
     typer.echo(f"\nslowest mean response time: {experiment.slowest(found):.3f} s")
     typer.echo(f"search regions that held k objects at once: {100 * min(enough):.1f} % or more")
     if out is not None:
-        from anabranch.simulate.place.plots import draw
+        from anabranch.simulate.place.experiment import draw
 
         files = draw(tables, out)
         (out / "place.json").write_text(

@@ -1,4 +1,4 @@
-"""`anabranch subscribe`: asks a question of a job, whether it runs or not."""
+"""`anabranch subscribe`: adds a query to a job, whether it runs or not."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.common import moment_of
-from anabranch.cli.place import Where, place
+from anabranch.cli.target import TargetOrAddress, open_target
 
 
 def subscribe(
-    target: Where,
+    target: TargetOrAddress,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="What the subscription is to be called.", show_default=False)
     ],
@@ -30,17 +30,17 @@ def subscribe(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Send its results, too: https://example.org/hook, or kafka:topic@broker:9092.",
+            help="Also send its results to a receiver: https://example.org/hook, or kafka:topic@broker:9092.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Add a query to a job that has run before. A job that runs takes it up with its next batches.
+    """Add a query to a job that has run before. A running job activates it with one of its next batches.
 
     Example: anabranch subscribe out vela "SELECT ra, dec FROM photons WHERE en > 1.3"
     """
-    begin = moment_of(activate, "--activate")
+    time = moment_of(activate, "--activate")
     text = sys.stdin.read() if query == "-" else query
-    with place(target) as job:
-        new = job.subscribe(name, text, begin, deliver)
+    with open_target(target) as job:
+        new = job.subscribe(name, text, time, deliver)
     typer.echo(f"{name} is subscription {new['number']}: {new['kind']} on {new['stream']}")

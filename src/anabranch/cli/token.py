@@ -1,25 +1,19 @@
-"""`anabranch token`: who may use the service of a job."""
+"""`anabranch token`: creates, lists and revokes the tokens of a job's service."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from anabranch.catalog.layout import layout_of
 from anabranch.catalog.tokens import Role, Tokens
-from anabranch.cli.common import Target, print_table
+from anabranch.cli.common import TableForm, Target, print_table
+from anabranch.results.layout import layout_of
 
-app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the tokens of a job's service.")
-
-
-class Form(StrEnum):
-    TABLE = "table"
-    JSON = "json"
+app = typer.Typer(no_args_is_help=True, help="Create, list and revoke the tokens of a job's service.")
 
 
 @contextmanager
@@ -39,7 +33,7 @@ def create(
         Role, typer.Option(help="user: own subscriptions; viewer: sees all, changes nothing; admin: all.")
     ] = Role.USER,
 ) -> None:
-    """Make a token and print it; it is not kept and cannot be shown again.
+    """Create a token and print it; it is not kept and cannot be shown again.
 
     Example: anabranch token create job.toml ann --role user
     """
@@ -49,19 +43,20 @@ def create(
 
 @app.command("list")
 def list_tokens(
-    target: Target, form: Annotated[Form, typer.Option("--format", help="How to show them.")] = Form.TABLE
+    target: Target,
+    form: Annotated[TableForm, typer.Option("--format", help="How to show them.")] = TableForm.TABLE,
 ) -> None:
-    """List the tokens: to whom they belong, never what they are.
+    """List the tokens and their owners, never the tokens themselves.
 
     Example: anabranch token list job.toml
     """
     with _tokens(target) as tokens:
-        found = tokens.all()
-    if form is Form.JSON:
-        for token in found:
+        known = tokens.all()
+    if form is TableForm.JSON:
+        for token in known:
             typer.echo(json.dumps(vars(token), ensure_ascii=False))
         return
-    rows = [(each.id, each.owner, each.role, each.created, each.revoked or "") for each in found]
+    rows = [(each.id, each.owner, each.role, each.created, each.revoked or "") for each in known]
     print_table(("token", "owner", "role", "created", "revoked"), rows)
 
 
@@ -72,7 +67,7 @@ def revoke(
         str, typer.Argument(metavar="TOKEN", help="The token, as the list names it.", show_default=False)
     ],
 ) -> None:
-    """End a token, from the next request on.
+    """Revoke a token, from the next request on.
 
     Example: anabranch token revoke job.toml 3f9c2a71
     """

@@ -1,7 +1,7 @@
 """The tour: four generated streams, queries of every kind, the service beside them.
 
-In: how long, and a folder. Out: a job file that people can read and run again, and a few answers of each
-kind. The job is an ordinary one: nothing here can do what a job file cannot.
+It writes a job file that people can read and run again, runs it, and shows a few results of each kind. The
+job is an ordinary one: nothing here can do what a job file cannot.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from anabranch.spark.engine import Engine
     from anabranch.spark.run import Beside
 
 SELECTIONS = 280
@@ -118,33 +119,39 @@ def tour_queries(selections: int = SELECTIONS) -> dict[str, str]:
 
 
 def run_tour(seconds: float, folder: Path, beside: Beside) -> None:
-    from anabranch.catalog.job import load_job
+    from anabranch.job.job_file import load_job
     from anabranch.spark.run import run_job
 
     console = Console()
     shutil.rmtree(folder / "out", ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     file, queries = folder / "job.toml", tour_queries()
-    asked = "\n".join(
+    subscriptions = "\n".join(
         f'[[subscription]]\nname = "{name}"\nquery = "{text}"\n' for name, text in queries.items()
     )
-    file.write_text(JOB.format(path=file) + "\n" + asked)
+    file.write_text(JOB.format(path=file) + "\n" + subscriptions)
     console.print(
         f"Photons, sensors, convoys and aircraft: 4 streams, {len(queries)} subscriptions, "
-        f"{seconds:g} seconds once Spark is up (half a minute or more)."
+        f"{seconds:g} seconds from when every kind of query has answered (half a minute or more)."
     )
-    run_job(load_job(file), seconds=seconds, beside=beside)
+    unanswered = set(SHOWN)
+
+    def missing(engine: Engine) -> list[str]:
+        unanswered.difference_update([name for name in unanswered if engine.count(name)])
+        return [f"the first answer of {name}" for name in SHOWN if name in unanswered]
+
+    run_job(load_job(file), seconds=seconds, beside=beside, missing=missing)
     _show(console, folder)
 
 
 def _show(console: Console, folder: Path) -> None:
-    """The last answer of a few queries, and how to see more."""
-    from anabranch.cli.local import Local
+    """Shows the last result of a few queries, and how to see more."""
+    from anabranch.cli.local import LocalJob
 
-    table = Table("subscription", "what it asks", "results", "one of them", title="A few of the answers")
-    with Local(str(folder / "out")) as place:
+    table = Table("subscription", "what it asks", "results", "one of them", title="A few of the results")
+    with LocalJob(str(folder / "out")) as job:
         for name, (_, meaning) in SHOWN.items():
-            _, [(_, parts)] = place.asked(name)
+            _, [(_, parts)] = job.results(name)
             tables = [part for part in parts if part.num_rows]
             rows = tables[-1].slice(tables[-1].num_rows - 1).to_pylist() if tables else []
             last = ", ".join(f"{key} {_short(value)}" for row in rows for key, value in row.items())

@@ -1,8 +1,6 @@
-"""`anabranch translate`: a query in the other language.
+"""`anabranch translate`: writes a query in the other language, SQL or WXQuery.
 
-In: a query in SQL or WXQuery and the job that has its stream. Out: the same query in the other of the two, on
-standard output. Never: a query that means almost the same; what has no counterpart is refused with the
-reason.
+What has no counterpart is refused with the reason; nothing is translated to what means almost the same.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anabranch.cli.common import opened
+from anabranch.cli.common import columns_of, opened
 from anabranch.model.errors import JobError
 
 if TYPE_CHECKING:
@@ -61,16 +59,15 @@ def _text(query: str) -> str:
 
 
 def _streams(target: Path, text: str) -> Mapping[str, Stream]:
-    """The streams of a sink's catalog; of a job that has not run, the stream of the query alone."""
+    """Returns the streams of a sink's catalog; of a job that has not run, only the stream of the query."""
     if not target.exists():
-        raise JobError(f"{target} is not there; give a job.toml or the folder of its sink with --target")
+        raise JobError(f"{target} does not exist; give a job.toml or the folder of its sink with --target")
     if not target.is_file():
         _, catalog = opened(target)
         with catalog:
             return catalog.streams()
-    from anabranch.catalog.declare import declare
-    from anabranch.catalog.job import load_job
-    from anabranch.cli.schema import columns_of
+    from anabranch.job.declarations import declare
+    from anabranch.job.job_file import load_job
     from anabranch.language.parse import parse
 
     job = load_job(target)

@@ -1,6 +1,6 @@
 """What a family is: a kind of query, its chain of stages, and the tables its results come in.
 
-To add a family: a `spec` that a query is bound to, a file a stage, a subclass of Family, an entry in
+To add a family: a `spec` that a query is bound to, one file per stage, a subclass of Family, an entry in
 `anabranch.families.registry`, a grammar rule, and an entry in tests/laws/customers.py with its oracle. The
 laws, the runners, the command line and the results need nothing else.
 """
@@ -11,9 +11,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from anabranch.chain.stages import Chain
 from anabranch.model.columns import Column
 from anabranch.model.stream import Stream
-from anabranch.zones.stage import Chain
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,6 @@ class Table:
 
     name: str
     order_by: str | None = None
-
-    @property
-    def shared_rows(self) -> bool:
-        return self.order_by is not None
 
 
 @dataclass(frozen=True)

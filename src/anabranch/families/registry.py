@@ -20,7 +20,3 @@ def family(name: str) -> Family:
     module, _, attribute = _FAMILIES[name].partition(":")
     made: Family = getattr(import_module(module), attribute)()
     return made
-
-
-def family_names() -> tuple[str, ...]:
-    return tuple(_FAMILIES)

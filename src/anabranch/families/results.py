@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.chain.arrow_columns import ARROW_TYPES
 from anabranch.families.base import Shown, Table
-from anabranch.zones.columns import ARROW_TYPES
 
 SUBSCRIPTION = "subscription"
 SUBSCRIPTIONS = "subscriptions"
@@ -24,7 +24,7 @@ def rows_of(batch: Sequence[pa.RecordBatch], table: Table, name: str, shown: Seq
     )
     if table.order_by is None or not parts:
         return made
-    # several runs of items a batch, each dealt out to the zones: what a zone sent is no run of its own
+    # a batch may have several runs of items, each dealt out to all zones: so a zone's rows are no run
     places = np.concatenate([part.column(table.order_by).to_numpy() for part in parts])
     return made if (places[1:] > places[:-1]).all() else made.take(pa.array(np.argsort(places)))
 

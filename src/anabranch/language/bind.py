@@ -1,8 +1,9 @@
 """Gives a syntax tree its meaning: names become columns, numbers get units, the query gets its family.
 
-Comes in: a syntax tree and the streams that exist. Goes out: `Bound`: the stream's name, the family's name
-and a spec of that family. Never: a spec that names what is not there, compares the wrong types or can never
-be true; those are refused with a QueryError that points into the text.
+    bind(parse("SELECT en FROM photons WHERE en > 1"), streams)     # BoundQuery: stream, family, spec
+
+A query that names what is not there, compares the wrong types or can never be true is refused with a
+QueryError that points into the text.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from anabranch.families.clusters.spec import Clusters
-from anabranch.families.filters.spec import Aggregate, Select
+from anabranch.families.filters.spec import Aggregate, Select, with_normal
 from anabranch.families.moving.spec import Moving
 from anabranch.families.nearest.spec import Nearest
 from anabranch.language import syntax as s
@@ -25,7 +26,7 @@ from anabranch.language.parse import parse
 from anabranch.language.scopes import ItemScope
 from anabranch.language.wxquery.bind import bind_wxquery
 from anabranch.language.wxquery.construction import Construction
-from anabranch.language.wxquery.syntax import Query as WXQuery
+from anabranch.language.wxquery.syntax import WXQuery
 from anabranch.model.stream import Stream
 from anabranch.predicates.terms import TRUE, Term
 
@@ -33,7 +34,7 @@ Spec = Select | Aggregate | Nearest | Clusters | Moving
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundQuery:
     """A query ready for the optimizer. `family` is filters, nearest, clusters or moving.
 
     `construction` is what a WXQuery makes of its results on delivery; SQL makes nothing of them. A WXQuery
@@ -44,54 +45,69 @@ class Bound:
     family: str
     spec: Spec
     construction: Construction | None = None
-    parts: tuple[Bound, ...] = ()
+    parts: tuple[BoundQuery, ...] = ()
 
 
-def compile_query(text: str, streams: Mapping[str, Stream]) -> Bound:
+def compile_query(text: str, streams: Mapping[str, Stream]) -> BoundQuery:
     """Parse and bind; whatever is wrong comes as a QueryError."""
     return bind(parse(text), streams)
 
 
-def bind(tree: s.Query | WXQuery, streams: Mapping[str, Stream]) -> Bound:
+def bind(tree: s.SqlQuery | WXQuery, streams: Mapping[str, Stream]) -> BoundQuery:
     with pointing_into(tree.text):
         for name in tree.streams:
             if name.text not in streams:
-                raise unknown("stream", name.text, streams, name.place)
+                raise unknown("stream", name.text, streams, name.span)
         if isinstance(tree, WXQuery):
             return _bind_wxquery(tree, streams)
-        family, spec = _bind_kind(tree, ItemScope(tree.text, streams[tree.stream.text]))
-        return Bound(tree.stream.text, family, spec)
+        spec = _bind_kind(tree, ItemScope(tree.text, streams[tree.stream.text]))
+        return BoundQuery(tree.stream.text, family_of(tree), spec)
 
 
-def _bind_wxquery(tree: WXQuery, streams: Mapping[str, Stream]) -> Bound:
+def family_of(tree: s.SqlQuery | WXQuery) -> str:
+    """The name of the family that answers a query; it is known before the columns of the stream are."""
+    if isinstance(tree, WXQuery):
+        return "filters"
+    match tree.head:
+        case s.Chosen():
+            return "filters"
+        case s.NearestItems():
+            return "nearest"
+        case s.ClustersWithin() | s.Detect():
+            return "clusters"
+    return "moving"
+
+
+def _bind_wxquery(tree: WXQuery, streams: Mapping[str, Stream]) -> BoundQuery:
     specs, construction = bind_wxquery(tree, streams)
     first, *others = (
-        Bound(name.text, "filters", spec) for name, spec in zip(tree.streams, specs, strict=True)
+        BoundQuery(name.text, "filters", with_normal(spec, streams[name.text]))
+        for name, spec in zip(tree.streams, specs, strict=True)
     )
     return replace(first, construction=construction, parts=tuple(others))
 
 
-def _bind_kind(tree: s.Query, scope: ItemScope) -> tuple[str, Spec]:
+def _bind_kind(tree: s.SqlQuery, scope: ItemScope) -> Spec:
     clauses, head = Clauses(tree, scope.is_operator), tree.head
     where = _where(clauses, scope)
     if scope.called is not None and not isinstance(head, s.Chosen):
         raise refuse("operators work in select and aggregate queries only", scope.called)
     match head:
         case s.Chosen() if clauses.kind == AGGREGATE:
-            return "filters", bind_aggregate(head, clauses, scope, where)
+            return bind_aggregate(head, clauses, scope, where)
         case s.Chosen():
-            return "filters", bind_select(head, scope, where)
+            return bind_select(head, scope, where)
         case s.NearestItems():
-            return "nearest", bind_nearest(head, clauses, scope, where)
+            return bind_nearest(head, clauses, scope, where)
         case s.ClustersWithin():
-            return "clusters", bind_clusters(head, clauses, scope, where)
+            return bind_clusters(head, clauses, scope, where)
         case s.Detect():
-            return "clusters", bind_detect(head, clauses, scope, where)
-    return "moving", bind_moving(head, tree.stream, clauses, scope, where)
+            return bind_detect(head, clauses, scope, where)
+    return bind_moving(head, tree.stream, clauses, scope, where)
 
 
 def _where(clauses: Clauses, scope: ItemScope) -> Term:
     where = clauses.get(s.Where)
     if where is None:
         return TRUE
-    return possible(condition(where.condition, scope), scope.stream, where.place)
+    return possible(condition(where.condition, scope), scope.stream, where.span)

@@ -9,7 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from anabranch.families.filters.spec import HIDDEN, Aggregate, Aggregation, Function, Output, Select
+from anabranch.families.filters.spec import (
+    HIDDEN,
+    Aggregate,
+    Aggregation,
+    Function,
+    Output,
+    Select,
+    with_normal,
+)
 from anabranch.language import syntax as s
 from anabranch.language.clauses import Clauses
 from anabranch.language.conditions import FALSE, condition
@@ -33,18 +41,18 @@ from anabranch.predicates.terms import TRUE, Term
 WINDOW_COLUMNS = ("window_start", "window_end", "items")
 
 
-def possible(term: Term, stream: Stream, place: s.Place) -> Term:
+def possible(term: Term, stream: Stream, span: s.Span) -> Term:
     """The condition, unless no item can ever satisfy it."""
     if term == TRUE:
         return term
     if term == FALSE:
-        raise refuse("this can never be true", place)
+        raise refuse("this can never be true", span)
     try:
         reason = unsatisfiable_reason(term, stream)
-    except QueryError as error:  # too many alternatives; it does not know the place
-        raise refuse(error.message, place) from None
+    except QueryError as error:  # too many alternatives; it does not know the span
+        raise refuse(error.message, span) from None
     if reason is not None:
-        raise refuse(f"this can never be true: {reason.replace(HIDDEN, '')}", place)
+        raise refuse(f"this can never be true: {reason.replace(HIDDEN, '')}", span)
     return term
 
 
@@ -54,10 +62,10 @@ def possible(term: Term, stream: Stream, place: s.Place) -> Term:
 def bind_select(head: s.Chosen, scope: ItemScope, where: Term) -> Select:
     if not head.items:
         every = tuple(Output(column.name, column.name) for column in scope.given)
-        return Select(every, where, tuple(scope.made.values()))
+        return with_normal(Select(every, where, tuple(scope.made.values())), scope.stream)
     outputs = [_output(item, scope) for item in head.items]
     _check_names([output.name for output in outputs], head)
-    return Select(tuple(outputs), where, tuple(scope.made.values()))
+    return with_normal(Select(tuple(outputs), where, tuple(scope.made.values())), scope.stream)
 
 
 def _output(item: s.Item, scope: ItemScope) -> Output:
@@ -73,14 +81,14 @@ def _check_names(names: list[str], head: s.Chosen, taken: tuple[str, ...] = ()) 
             if name.startswith(reserved):
                 raise refuse(
                     f"a result column cannot be called '{name}'; names must not begin with {reserved}",
-                    item.place,
+                    item.span,
                 )
         if name in taken:
             raise refuse(
-                f"the results have a column '{name}' already; give this one another name with AS", item.place
+                f"the results have a column '{name}' already; give this one another name with AS", item.span
             )
         if name in seen:
-            raise refuse(f"two result columns are called '{name}'; rename one with AS", item.place)
+            raise refuse(f"two result columns are called '{name}'; rename one with AS", item.span)
         seen.add(name)
 
 
@@ -95,14 +103,15 @@ def bind_aggregate(head: s.Chosen, clauses: Clauses, scope: ItemScope, where: Te
     window = bind_window(clause, clauses.get(s.AtEndClause), scope.stream, scope.text)
     results = ResultScope(scope.text, aggregations, types, scope.stream, partial(_called, scope=scope))
     having = _having(clauses, results)
-    return Aggregate(tuple(results.aggregations), window, where, having, tuple(scope.made.values()))
+    made = tuple(scope.made.values())
+    return with_normal(Aggregate(tuple(results.aggregations), window, where, having, made), scope.stream)
 
 
 def _having(clauses: Clauses, scope: ResultScope) -> Term:
     having = clauses.get(s.Having)
     if having is None:
         return TRUE
-    return possible(condition(having.condition, scope), scope.pseudo_stream(), having.place)
+    return possible(condition(having.condition, scope), scope.pseudo_stream(), having.span)
 
 
 def bind_aggregation(item: s.Item, scope: ItemScope) -> tuple[Aggregation, ColumnType]:
@@ -112,13 +121,13 @@ def bind_aggregation(item: s.Item, scope: ItemScope) -> tuple[Aggregation, Colum
         scope.column(call)
         raise refuse(
             f"{call.text} is a column among aggregates; select either, or write for example max({call.text})",
-            item.place,
+            item.span,
         )
     if scope.is_operator(call.function):
-        shown = scope.shown(call.place)
+        shown = scope.shown(call.span)
         raise refuse(
-            f"{shown} is a value an item among aggregates; select either, or write for example max({shown})",
-            item.place,
+            f"{shown} is a value per item among aggregates; select either, or write for example max({shown})",
+            item.span,
         )
     aggregation, type_ = _called(call, scope)
     return replace(aggregation, name=item.alias.text) if item.alias else aggregation, type_
@@ -142,7 +151,7 @@ def _aggregated(call: s.Call, scope: ItemScope) -> str | None:
             return scope.column(name).name
         case (s.Call() as inner,):
             return scope.call(inner).name
-    wrong = call.arguments[-1].place
+    wrong = call.arguments[-1].span
     raise refuse(
         f"found '{scope.shown(wrong)}', expected one column or operator: {call.function}(price)",
         wrong,
@@ -155,13 +164,13 @@ def _result_type(function: Function, column: ColumnType | None, call: s.Call, sc
     if column is None:
         raise refuse(
             f"{function}(*) has no meaning; only count takes *, the others a column: {function}(price)",
-            call.place,
+            call.span,
         )
     allowed = column.is_number or (
         column is ColumnType.TIMESTAMP and function in (Function.MIN, Function.MAX)
     )
     if not allowed:
         takes = "numbers and timestamps" if function in (Function.MIN, Function.MAX) else "numbers"
-        words = f"{scope.shown(call.arguments[0].place)} is {TYPE_WORDS[column]}"
-        raise refuse(f"{words}; {function} takes {takes}, count takes any column", call.place)
+        words = f"{scope.shown(call.arguments[0].span)} is {TYPE_WORDS[column]}"
+        raise refuse(f"{words}; {function} takes {takes}, count takes any column", call.span)
     return ColumnType.FLOAT if function is Function.AVG else column

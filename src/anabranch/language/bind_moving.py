@@ -44,13 +44,13 @@ def _check_stream(stream: Stream, name: s.Name) -> None:
         raise refuse(
             f"stream {stream.name} declares no {' and no '.join(missing)}; "
             "moving objects need object, time and position",
-            name.place,
+            name.span,
         )
     if len(stream.position) != 2:
         there = f"has {counted(len(stream.position), 'coordinate')}" if stream.position else "is not declared"
         raise refuse(
             f'the position of stream {stream.name} {there}; moving objects need two, such as ["x", "y"]',
-            name.place,
+            name.span,
         )
 
 
@@ -71,7 +71,7 @@ def _focal(focal: s.Focal, stream: Stream, text: str) -> str | tuple[float, floa
     if len(focal.coordinates) != 2:
         raise refuse(
             f"the point has {counted(len(focal.coordinates), 'coordinate')}; it needs two: (x, y)",
-            focal.place,
+            focal.span,
         )
     x, y = (real(coordinate, text) for coordinate in focal.coordinates)
     return x, y
@@ -87,7 +87,7 @@ def _object(name: s.Expression, stream: Stream, text: str) -> str:
         return str(int(written))
     except ValueError:
         raise refuse(
-            f"the objects of stream {stream.name} are whole numbers; '{short(written)}' is not", name.place
+            f"the objects of stream {stream.name} are whole numbers; '{short(written)}' is not", name.span
         ) from None
 
 
@@ -102,8 +102,8 @@ def _value(call: s.Call, stream: Stream, text: str) -> str:
     own = "".join(
         f", {name} as {axis}" for name, axis in zip(stream.position, AXES, strict=True) if name != axis
     )
-    shown = short(text[call.place[0] : sum(call.place)])
+    shown = short(text[call.span[0] : sum(call.span)])
     raise refuse(
         f"of moving objects there are count(*), min(x), max(x), min(y) and max(y){own}; not {shown}",
-        call.place,
+        call.span,
     )

@@ -31,11 +31,11 @@ def bind_nearest(head: s.NearestItems, clauses: Clauses, scope: ItemScope, condi
     if len(point) != len(by):
         raise refuse(
             f"the point has {counted(len(point), 'coordinate')}; the columns are {len(by)}: {', '.join(by)}",
-            head.point.place,
+            head.point.span,
         )
     clause = clauses.need(s.WindowClause, head, "WINDOW RANGE 3600")
     if clause.step is not None:
-        raise refuse("a nearest query takes no STEP; its window slides with every item", clause.step.place)
+        raise refuse("a nearest query takes no STEP; its window slides with every item", clause.step.span)
     window = bind_window(clause, None, scope.stream, text)
     method, sigma = _method(clauses.get(s.Method), text)
     return Nearest(k, point, by, window, condition, method, sigma)
@@ -78,13 +78,13 @@ def _settings(clause: s.UsingSettings | s.InWindows, names: tuple[str, str]) -> 
     for setting in clause.settings:
         name = setting.name.text.lower()
         if name not in names:
-            raise unknown("setting", setting.name.text, names, setting.name.place)
+            raise unknown("setting", setting.name.text, names, setting.name.span)
         if name in found:
-            raise refuse(f"{name} is there twice", setting.place)
+            raise refuse(f"{name} is there twice", setting.span)
         found[name] = setting.value
     for name in names:
         if name not in found:
-            raise refuse(f"{name} is missing here; add AND {name} = ..", clause.place)
+            raise refuse(f"{name} is missing here; add AND {name} = ..", clause.span)
     return found
 
 
@@ -94,29 +94,29 @@ def _coordinates(
     """The columns after BY, or the stream's position."""
     late = clauses.get(s.By)
     if by is not None and late is not None:
-        raise refuse("BY is there twice; join them into one", late.place)
+        raise refuse("BY is there twice; join them into one", late.span)
     clause = by or late
     if clause is None:
-        columns, place = scope.stream.position, head.place
+        columns, span = scope.stream.position, head.span
         if not columns:
             name = scope.stream.name
             raise refuse(
-                f"BY is missing, and stream {name} declares no position; add the columns: BY (x, y)", place
+                f"BY is missing, and stream {name} declares no position; add the columns: BY (x, y)", span
             )
     else:
-        columns, place = tuple(_coordinate(name, scope) for name in clause.columns), clause.place
+        columns, span = tuple(_coordinate(name, scope) for name in clause.columns), clause.span
     for column in columns:
         if columns.count(column) > 1:
-            raise refuse(f"{column} is there twice", place)
+            raise refuse(f"{column} is there twice", span)
     if len(columns) > limit:
-        raise refuse(f"{len(columns)} coordinates are too many; {clauses.kind} takes at most {limit}", place)
+        raise refuse(f"{len(columns)} coordinates are too many; {clauses.kind} takes at most {limit}", span)
     return columns
 
 
 def _coordinate(name: s.Name, scope: ItemScope) -> str:
     column = scope.column(name)
     if not column.type.is_number:
-        raise refuse(f"{column.name} is {TYPE_WORDS[column.type]}; a coordinate must be a number", name.place)
+        raise refuse(f"{column.name} is {TYPE_WORDS[column.type]}; a coordinate must be a number", name.span)
     return column.name
 
 
@@ -126,13 +126,13 @@ def _method(clause: s.Method | None, text: str) -> tuple[str, float | None]:
     method = choice(clause.word, METHODS, "the method")
     if method != "PA":
         if clause.sigma is not None:
-            raise refuse(f"{method} is exact and takes no number; only PA(0.001) does", clause.sigma.place)
+            raise refuse(f"{method} is exact and takes no number; only PA(0.001) does", clause.sigma.span)
         return method, None
     if clause.sigma is None:
-        raise refuse("PA needs the error that it may make, for example PA(0.001)", clause.place)
+        raise refuse("PA needs the error that it may make, for example PA(0.001)", clause.span)
     sigma = real(clause.sigma, text)
     if not 0 < sigma < 1:
-        raise refuse(f"the error of PA must lie between 0 and 1; this is {sigma:g}", clause.sigma.place)
+        raise refuse(f"the error of PA must lie between 0 and 1; this is {sigma:g}", clause.sigma.span)
     return method, sigma
 
 

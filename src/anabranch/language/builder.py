@@ -25,7 +25,7 @@ _NAME_PART = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|([^."`]+)')
 _OPERATORS = {op.value: op for op in Op} | {"<>": Op.NE}
 
 
-def place_of(token: Token) -> s.Place:
+def span_of(token: Token) -> s.Span:
     start = token.start_pos or 0
     return start, len(token)
 
@@ -34,12 +34,12 @@ def deepest(parts: tuple[s.Expression, ...]) -> int:
     return max(part.depth for part in parts)
 
 
-def deeper(depth: int, place: s.Place) -> int:
+def deeper(depth: int, span: s.Span) -> int:
     """One level more than `depth`, if there may be one more."""
     if depth >= MAX_DEPTH:
         raise refuse(
             f"this is nested more than {MAX_DEPTH} levels deep; split the query or take out parentheses",
-            place,
+            span,
         )
     return depth + 1
 
@@ -65,137 +65,137 @@ class Builder(Transformer[Token, Parts]):
         return head, stream, clauses
 
     def detect(self, first: Token, last: Token, by: s.By | None, stream: s.Name, *clauses: s.Clause) -> Parts:
-        return s.Detect(by, s.span(place_of(first), place_of(last))), stream, clauses
+        return s.Detect(by, s.covering(span_of(first), span_of(last))), stream, clauses
 
     # --- heads ---
 
     def all_columns(self, star: Token) -> s.Chosen:
-        return s.Chosen((), place_of(star))
+        return s.Chosen((), span_of(star))
 
     def chosen(self, *items: s.Item) -> s.Chosen:
-        return s.Chosen(items, s.span(items[0].place, items[-1].place))
+        return s.Chosen(items, s.covering(items[0].span, items[-1].span))
 
     def item(self, value: s.Name | s.Call, alias: s.Name | None) -> s.Item:
-        return s.Item(value, alias, s.span(value.place, (alias or value).place))
+        return s.Item(value, alias, s.covering(value.span, (alias or value).span))
 
     def call(self, function: Token, _left: Token, *rest: Any) -> s.Call:
         *given, right = rest
         arguments = tuple(each for each in given if not isinstance(each, Token))  # the star is a token
-        place = s.span(place_of(function), place_of(right))
+        span = s.covering(span_of(function), span_of(right))
         nested = any(isinstance(each, s.Call) or each.depth for each in arguments)
-        return s.Call(function.lower(), arguments, place, deeper(deepest(arguments), place) if nested else 0)
+        return s.Call(function.lower(), arguments, span, deeper(deepest(arguments), span) if nested else 0)
 
     def nearest(self, first: Token, k: s.Expression, point: s.Point, by: s.By | None) -> s.NearestItems:
-        return s.NearestItems(k, point, by, s.span(place_of(first), (by or point).place))
+        return s.NearestItems(k, point, by, s.covering(span_of(first), (by or point).span))
 
     def nearest_objects(self, first: Token, k: s.Expression, focal: s.Focal) -> s.NearestObjects:
-        return s.NearestObjects(k, focal, s.span(place_of(first), focal.place))
+        return s.NearestObjects(k, focal, s.covering(span_of(first), focal.span))
 
     def clusters(
         self, first: Token, radius: s.Expression, count: s.Expression, by: s.By | None
     ) -> s.ClustersWithin:
-        return s.ClustersWithin(radius, count, by, s.span(place_of(first), (by or count).place))
+        return s.ClustersWithin(radius, count, by, s.covering(span_of(first), (by or count).span))
 
     def objects(self, first: Token, area: s.Area) -> s.Objects:
-        return s.Objects(area, s.span(place_of(first), area.place))
+        return s.Objects(area, s.covering(span_of(first), area.span))
 
     def value(self, call: s.Call, area: s.Area) -> s.ObjectsValue:
-        return s.ObjectsValue(call, area, s.span(call.place, area.place))
+        return s.ObjectsValue(call, area, s.covering(call.span, area.span))
 
     def within(self, first: Token, radius: s.Expression, focal: s.Focal) -> s.Within:
-        return s.Within(radius, focal, s.span(place_of(first), focal.place))
+        return s.Within(radius, focal, s.covering(span_of(first), focal.span))
 
     def box(
         self, first: Token, _box: Token, width: s.Expression, height: s.Expression, focal: s.Focal
     ) -> s.InBox:
-        return s.InBox(width, height, focal, s.span(place_of(first), focal.place))
+        return s.InBox(width, height, focal, s.covering(span_of(first), focal.span))
 
     def object_name(self, first: Token, name: s.Expression) -> s.ObjectName:
-        return s.ObjectName(name, s.span(place_of(first), name.place))
+        return s.ObjectName(name, s.covering(span_of(first), name.span))
 
     def point(self, left: Token, *rest: Any) -> s.Point:
         *coordinates, right = rest
-        return s.Point(tuple(coordinates), s.span(place_of(left), place_of(right)))
+        return s.Point(tuple(coordinates), s.covering(span_of(left), span_of(right)))
 
     # --- clauses ---
 
     def by(self, first: Token, _left: Token, *rest: Any) -> s.By:
         *columns, right = rest
-        return s.By(tuple(columns), s.span(place_of(first), place_of(right)))
+        return s.By(tuple(columns), s.covering(span_of(first), span_of(right)))
 
     def where(self, first: Token, condition: s.Expression) -> s.Where:
-        return s.Where(condition, s.span(place_of(first), condition.place))
+        return s.Where(condition, s.covering(span_of(first), condition.span))
 
     def having(self, first: Token, condition: s.Expression) -> s.Having:
-        return s.Having(condition, s.span(place_of(first), condition.place))
+        return s.Having(condition, s.covering(span_of(first), condition.span))
 
     def window(self, first: Token, unit: Token, size: s.Length, step: s.Length | None) -> s.WindowClause:
-        return s.WindowClause(unit.type.lower(), size, step, s.span(place_of(first), (step or size).place))
+        return s.WindowClause(unit.type.lower(), size, step, s.covering(span_of(first), (step or size).span))
 
     def length(self, value: s.Expression, unit: Token | None) -> s.Length:
         if unit is None:
-            return s.Length(value, None, value.place)
-        return s.Length(value, unit.type.rstrip("S") + "S", s.span(value.place, place_of(unit)))
+            return s.Length(value, None, value.span)
+        return s.Length(value, unit.type.rstrip("S") + "S", s.covering(value.span, span_of(unit)))
 
     def unit(self, word: Token) -> Token:
         return word
 
     def at_end(self, first: Token, _end: Token, word: s.Name) -> s.AtEndClause:
-        return s.AtEndClause(word, s.span(place_of(first), word.place))
+        return s.AtEndClause(word, s.covering(span_of(first), word.span))
 
     def method(
         self, first: Token, word: s.Name, _left: Token | None, sigma: s.Expression | None, right: Token | None
     ) -> s.Method:
-        last = word.place if right is None else place_of(right)
-        return s.Method(word, sigma, s.span(place_of(first), last))
+        last = word.span if right is None else span_of(right)
+        return s.Method(word, sigma, s.covering(span_of(first), last))
 
     def setting(self, name: s.Name, value: s.Expression) -> s.Setting:
-        return s.Setting(name, value, s.span(name.place, value.place))
+        return s.Setting(name, value, s.covering(name.span, value.span))
 
     def using(self, first: Token, *settings: s.Setting) -> s.UsingSettings:
-        return s.UsingSettings(settings, s.span(place_of(first), settings[-1].place))
+        return s.UsingSettings(settings, s.covering(span_of(first), settings[-1].span))
 
     def windows(self, first: Token, _with: Token, *settings: s.Setting) -> s.InWindows:
-        return s.InWindows(settings, s.span(place_of(first), settings[-1].place))
+        return s.InWindows(settings, s.covering(span_of(first), settings[-1].span))
 
     def emit(self, first: Token, word: s.Name) -> s.EmitClause:
-        return s.EmitClause(word, s.span(place_of(first), word.place))
+        return s.EmitClause(word, s.covering(span_of(first), word.span))
 
     def issuer(self, first: Token, _object: Token, name: s.Expression) -> s.Issuer:
-        return s.Issuer(name, s.span(place_of(first), name.place))
+        return s.Issuer(name, s.covering(span_of(first), name.span))
 
     # --- conditions ---
 
-    def disjunction(self, *terms: s.Expression) -> s.Disjunction:
-        return s.Disjunction(terms, s.span(terms[0].place, terms[-1].place), deepest(terms))
+    def disjunction(self, *terms: s.Expression) -> s.OrTerms:
+        return s.OrTerms(terms, s.covering(terms[0].span, terms[-1].span), deepest(terms))
 
-    def conjunction(self, *terms: s.Expression) -> s.Conjunction:
-        return s.Conjunction(terms, s.span(terms[0].place, terms[-1].place), deepest(terms))
+    def conjunction(self, *terms: s.Expression) -> s.AndTerms:
+        return s.AndTerms(terms, s.covering(terms[0].span, terms[-1].span), deepest(terms))
 
     def negated(self, first: Token, term: s.Expression) -> s.Negation:
-        place = s.span(place_of(first), term.place)
-        return s.Negation(term, place, deeper(term.depth, place))
+        span = s.covering(span_of(first), term.span)
+        return s.Negation(term, span, deeper(term.depth, span))
 
     def compare(self, left: s.Expression, op: Token, right: s.Expression) -> s.Compare:
         return s.Compare(
-            left, _OPERATORS[op], right, s.span(left.place, right.place), max(left.depth, right.depth)
+            left, _OPERATORS[op], right, s.covering(left.span, right.span), max(left.depth, right.depth)
         )
 
     def between(
         self, value: s.Expression, negated: Token | None, low: s.Expression, high: s.Expression
     ) -> s.Between:
-        place = s.span(value.place, high.place)
+        span = s.covering(value.span, high.span)
         return s.Between(
-            value, low, high, negated is not None, place, deeper(deepest((value, low, high)), place)
+            value, low, high, negated is not None, span, deeper(deepest((value, low, high)), span)
         )
 
     def one_of(
         self, value: s.Expression, negated: Token | None, _in: Token, _left: Token, *rest: Any
     ) -> s.OneOf:
         *options, right = rest
-        place = s.span(value.place, place_of(right))
+        span = s.covering(value.span, span_of(right))
         return s.OneOf(
-            value, tuple(options), negated is not None, place, deeper(deepest((value, *options)), place)
+            value, tuple(options), negated is not None, span, deeper(deepest((value, *options)), span)
         )
 
     # --- values ---
@@ -204,7 +204,7 @@ class Builder(Transformer[Token, Parts]):
         signs = [1, *(-1 if sign == "-" else 1 for sign in parts[1::2])]
         return s.Sum(
             tuple(zip(signs, parts[::2], strict=True)),
-            s.span(parts[0].place, parts[-1].place),
+            s.covering(parts[0].span, parts[-1].span),
             deepest(parts[::2]),
         )
 
@@ -212,34 +212,34 @@ class Builder(Transformer[Token, Parts]):
         operators = ["*", *map(str, parts[1::2])]
         return s.Product(
             tuple(zip(operators, parts[::2], strict=True)),
-            s.span(parts[0].place, parts[-1].place),
+            s.covering(parts[0].span, parts[-1].span),
             deepest(parts[::2]),
         )
 
     def signed(self, sign: Token, value: s.Expression) -> s.Signed:
-        place = s.span(place_of(sign), value.place)
-        depth = 0 if isinstance(value, s.Number) else deeper(value.depth, place)
-        return s.Signed(-1 if sign == "-" else 1, value, place, depth)
+        span = s.covering(span_of(sign), value.span)
+        depth = 0 if isinstance(value, s.Number) else deeper(value.depth, span)
+        return s.Signed(-1 if sign == "-" else 1, value, span, depth)
 
-    def group(self, left: Token, inner: s.Expression, right: Token) -> s.Group:
-        place = s.span(place_of(left), place_of(right))
-        return s.Group(inner, place, deeper(inner.depth, place))
+    def group(self, left: Token, inner: s.Expression, right: Token) -> s.InParentheses:
+        span = s.covering(span_of(left), span_of(right))
+        return s.InParentheses(inner, span, deeper(inner.depth, span))
 
     def name(self, token: Token) -> s.Name:
-        return s.Name(unquote(token), place_of(token), token.startswith('"'))
+        return s.Name(unquote(token), span_of(token), token.startswith('"'))
 
     def number(self, token: Token) -> s.Number:
-        place = place_of(token)
-        return s.Number(number_literal(token, place), place)
+        span = span_of(token)
+        return s.Number(number_literal(token, span), span)
 
     def string(self, token: Token) -> s.String:
-        return s.String(token[1:-1].replace("''", "'"), place_of(token))
+        return s.String(token[1:-1].replace("''", "'"), span_of(token))
 
     def timestamp(self, first: Token, token: Token) -> s.Timestamp:
-        return s.Timestamp(token[1:-1].replace("''", "'"), s.span(place_of(first), place_of(token)))
+        return s.Timestamp(token[1:-1].replace("''", "'"), s.covering(span_of(first), span_of(token)))
 
     def true(self, token: Token) -> s.Truth:
-        return s.Truth(True, place_of(token))
+        return s.Truth(True, span_of(token))
 
     def false(self, token: Token) -> s.Truth:
-        return s.Truth(False, place_of(token))
+        return s.Truth(False, span_of(token))

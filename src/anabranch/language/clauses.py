@@ -68,7 +68,7 @@ def kind_of(head: s.Head, is_operator: Callable[[str], bool]) -> str:
 class Clauses:
     """The clauses of one query, by their class. Functions that are no operators are aggregates."""
 
-    def __init__(self, query: s.Query, is_operator: Callable[[str], bool]) -> None:
+    def __init__(self, query: s.SqlQuery, is_operator: Callable[[str], bool]) -> None:
         self.kind = kind_of(query.head, is_operator)
         self._by_class: dict[type[object], s.Clause] = {}
         for clause in query.clauses:
@@ -81,9 +81,9 @@ class Clauses:
                 _HINTS.get((self.kind, which))
                 or f"it takes {one_of(WORDS[taken] for taken in TAKES[self.kind])}"
             )
-            raise refuse(f"{self.kind} takes no {WORDS[which]}; {hint}", clause.place)
+            raise refuse(f"{self.kind} takes no {WORDS[which]}; {hint}", clause.span)
         if which in self._by_class:
-            raise refuse(f"{WORDS[which]} is there twice; join them into one", clause.place)
+            raise refuse(f"{WORDS[which]} is there twice; join them into one", clause.span)
         self._by_class[which] = clause
 
     def get(self, which: type[AnyClause]) -> AnyClause | None:
@@ -92,5 +92,5 @@ class Clauses:
     def need(self, which: type[AnyClause], head: s.Head, example: str) -> AnyClause:
         clause = self.get(which)
         if clause is None:
-            raise refuse(f"{self.kind} needs {WORDS[which]}, for example {example}", head.place)
+            raise refuse(f"{self.kind} needs {WORDS[which]}, for example {example}", head.span)
         return clause

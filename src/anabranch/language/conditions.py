@@ -47,13 +47,13 @@ def condition(expression: s.Expression, scope: Scope) -> Term:
     match expression:
         case s.Compare(left=left, op=op, right=right):
             return _compare(operand(left, scope), op, operand(right, scope), scope)
-        case s.Conjunction(terms=terms):
+        case s.AndTerms(terms=terms):
             return conjunction(condition(term, scope) for term in terms)
-        case s.Disjunction(terms=terms):
+        case s.OrTerms(terms=terms):
             return disjunction(condition(term, scope) for term in terms)
         case s.Negation(term=term):
             return negation(condition(term, scope))
-        case s.Group(inner=inner):
+        case s.InParentheses(inner=inner):
             return condition(inner, scope)
         case s.Between():
             return _between(expression, scope)
@@ -104,10 +104,8 @@ def _one_of(one_of: s.OneOf, scope: Scope) -> Term:
 def _bare(it: Operand, scope: Scope) -> Term:
     """A condition without a comparison: TRUE, FALSE or a boolean column."""
     if not isinstance(it, Flag):
-        example = (
-            f"{scope.shown(it.place)} = 'abc'" if isinstance(it, Word) else f"{scope.shown(it.place)} > 0"
-        )
-        raise refuse(f"{described(it, scope)}, not a condition; compare it, for example {example}", it.place)
+        example = f"{scope.shown(it.span)} = 'abc'" if isinstance(it, Word) else f"{scope.shown(it.span)} > 0"
+        raise refuse(f"{described(it, scope)}, not a condition; compare it, for example {example}", it.span)
     if it.column is None:
         return TRUE if it.value else FALSE
     return Constant(it.column, Op.EQ, True)
@@ -131,17 +129,17 @@ def _compare(left: Operand, op: Op, right: Operand, scope: Scope) -> Term:
 def _as_time(text: Word, other: Quantity, scope: Scope) -> Quantity:
     """A plain string against a timestamp is read as a time."""
     try:
-        return Quantity(text.place, stamps=1, stamp_us=moment(text.value, text.place))
+        return Quantity(text.span, stamps=1, stamp_us=moment(text.value, text.span))
     except QueryError as error:
-        raise refuse(f"{described(other, scope)}; {error.message}", text.place) from None
+        raise refuse(f"{described(other, scope)}; {error.message}", text.span) from None
 
 
 def _compare_alike(left: Word | Flag, op: Op, right: Word | Flag, scope: Scope) -> Term:
     """Strings with strings, truth values with truth values."""
     if isinstance(left, Flag) and op not in (Op.EQ, Op.NE):
-        shown = scope.shown(left.place)
+        shown = scope.shown(left.span)
         raise refuse(
-            f"{shown} is true or false; compare it with = or !=, not {op}", s.span(left.place, right.place)
+            f"{shown} is true or false; compare it with = or !=, not {op}", s.covering(left.span, right.span)
         )
     if left.column is None and right.column is None:
         return TRUE if _HOLDS[op](left.value, right.value) else FALSE
@@ -157,11 +155,11 @@ def _compare_quantities(left: Quantity, op: Op, right: Quantity, scope: Scope) -
     """Bring the columns to the left and the constants to the right: `a + 1 < b - 2` is `a - b < -3`."""
     if left.stamps != right.stamps:
         raise wrong_types(left, right, scope)
-    place = s.span(left.place, right.place)
+    span = s.covering(left.span, right.span)
     columns = (*left.columns, *((-sign, column) for sign, column in right.columns))
     rest = Quantity(
-        place,
-        number=add(right.number, multiply(-1, left.number, place), place),
+        span,
+        number=add(right.number, multiply(-1, left.number, span), span),
         stamp_us=right.stamp_us - left.stamp_us,
     )
     match columns:
@@ -171,31 +169,31 @@ def _compare_quantities(left: Quantity, op: Op, right: Quantity, scope: Scope) -
             value = _in_units(rest, sign, column)
             return Constant(column.name, op if sign > 0 else op.mirrored, value)
         case ((sign, column), (other_sign, other)) if sign == -other_sign:
-            _check_same_kind(column, other, place)
+            _check_same_kind(column, other, span)
             offset = _in_units(rest, sign, column)
             return Difference(column.name, op if sign > 0 else op.mirrored, other.name, offset)
     raise refuse(
-        f"{scope.shown(place)} is too much for one comparison: "
+        f"{scope.shown(span)} is too much for one comparison: "
         "compare a column with a constant, or with another column plus a constant (a <= b + 5)",
-        place,
+        span,
     )
 
 
-def _check_same_kind(column: Column, other: Column, place: s.Place) -> None:
+def _check_same_kind(column: Column, other: Column, span: s.Span) -> None:
     if (column.type is ColumnType.TIMESTAMP) != (other.type is ColumnType.TIMESTAMP):
         first, second = (column, other) if column.type is ColumnType.TIMESTAMP else (other, column)
-        raise refuse(f"{first.name} is a timestamp; {second.name} is a number", place)
+        raise refuse(f"{first.name} is a timestamp; {second.name} is a number", span)
 
 
 def _in_units(rest: Quantity, sign: int, column: Column) -> int | float:
     """The constant in the stored units of the column: microseconds for a timestamp."""
     if column.type is ColumnType.TIMESTAMP:
-        return stored(sign * (rest.stamp_us + microseconds(rest.number, rest.place)), rest.place)
-    return stored(multiply(sign, _number(rest), rest.place), rest.place)
+        return stored(sign * (rest.stamp_us + microseconds(rest.number, rest.span)), rest.span)
+    return stored(multiply(sign, _number(rest), rest.span), rest.span)
 
 
 def _number(rest: Quantity) -> s.Exact:
     """As a plain number; a difference of times counts in seconds."""
     if not rest.stamp_us:
         return rest.number
-    return add(rest.number, divide(rest.stamp_us, MICROSECONDS, rest.place), rest.place)
+    return add(rest.number, divide(rest.stamp_us, MICROSECONDS, rest.span), rest.span)

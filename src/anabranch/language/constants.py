@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anabranch.language import syntax as s
-from anabranch.language.errors import closest, one_of, refuse, short
+from anabranch.language.errors import one_of, refuse, short
 from anabranch.language.numbers import stored
 from anabranch.language.operands import Quantity, Word, described, operand
 from anabranch.language.scopes import ConstantScope
+from anabranch.model.suggestions import closest
 
 
 def exact(expression: s.Expression, text: str) -> s.Exact:
@@ -20,33 +21,33 @@ def exact(expression: s.Expression, text: str) -> s.Exact:
     scope = ConstantScope(text)
     value = operand(expression, scope)
     if not isinstance(value, Quantity) or not value.is_plain:
-        raise refuse(f"a number is needed here; {described(value, scope)}", expression.place)
+        raise refuse(f"a number is needed here; {described(value, scope)}", expression.span)
     return value.number
 
 
 def real(expression: s.Expression, text: str) -> float:
-    return float(stored(exact(expression, text), expression.place))
+    return float(stored(exact(expression, text), expression.span))
 
 
 def whole(expression: s.Expression, text: str, what: str) -> int:
     """A whole number of at least 1; `what` it counts is said in the error."""
     value = exact(expression, text)
     if value != int(value) or value < 1:
-        raise refuse(f"{what} must be a whole number of at least 1; this is {value}", expression.place)
-    return int(stored(int(value), expression.place))
+        raise refuse(f"{what} must be a whole number of at least 1; this is {value}", expression.span)
+    return int(stored(int(value), expression.span))
 
 
 def not_negative(expression: s.Expression, text: str, what: str) -> float:
     value = real(expression, text)
     if value < 0:
-        raise refuse(f"{what} must not be negative; this is {value:g}", expression.place)
+        raise refuse(f"{what} must not be negative; this is {value:g}", expression.span)
     return value
 
 
 def positive(expression: s.Expression, text: str, what: str) -> float:
     value = real(expression, text)
     if value <= 0:
-        raise refuse(f"{what} must be greater than 0; this is {value:g}", expression.place)
+        raise refuse(f"{what} must be greater than 0; this is {value:g}", expression.span)
     return value
 
 
@@ -54,12 +55,12 @@ def word_or_number(expression: s.Expression, text: str) -> str | int | float:
     """The name of an object: a string or a number."""
     if isinstance(expression, s.Name):
         raise refuse(
-            f"the name of an object takes single quotes: '{short(expression.text)}'", expression.place
+            f"the name of an object takes single quotes: '{short(expression.text)}'", expression.span
         )
     value = operand(expression, ConstantScope(text))
     if isinstance(value, Word):
         return value.value
-    return stored(exact(expression, text), expression.place)
+    return stored(exact(expression, text), expression.span)
 
 
 def choice(word: s.Name, words: Sequence[str], what: str) -> str:
@@ -69,4 +70,4 @@ def choice(word: s.Name, words: Sequence[str], what: str) -> str:
             return each
     guess = closest(word.text, words)
     hint = f"; did you mean {guess}?" if guess else ""
-    raise refuse(f"{what} is {one_of(words)}, not '{short(word.text)}'{hint}", word.place)
+    raise refuse(f"{what} is {one_of(words)}, not '{short(word.text)}'{hint}", word.span)

@@ -1,6 +1,6 @@
 """How a refusal is worded: what was found, what would be right, where.
 
-Comes in: a place and the names or tokens around it. Goes out: QueryErrors.
+Comes in: a span and the names or tokens around it. Goes out: QueryErrors.
 Never: a decision whether something is wrong.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 
-from anabranch.language.syntax import Place
+from anabranch.language.syntax import Span
 from anabranch.model.errors import QueryError
+from anabranch.model.suggestions import closest
 
 #: A list of what exists is cut after so many names.
 MAX_LISTED = 20
@@ -20,9 +20,9 @@ MAX_LISTED = 20
 MAX_SHOWN = 40
 
 
-def refuse(message: str, place: Place) -> QueryError:
+def refuse(message: str, span: Span) -> QueryError:
     """The error to raise; the text is added by `pointing_into`, where it is known."""
-    return QueryError(message, place=place[0], length=max(1, place[1]))
+    return QueryError(message, offset=span[0], length=max(1, span[1]))
 
 
 @contextmanager
@@ -59,18 +59,6 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def closest(name: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant: other case, a path with this part, or a slip of the finger."""
-    lower, candidates = name.lower(), list(names)
-    for candidate in candidates:
-        other = candidate.lower()
-        if other == lower or other.endswith("." + lower) or other.startswith(lower + "."):
-            return candidate
-    by_lower = {candidate.lower(): candidate for candidate in candidates}
-    close = get_close_matches(lower, by_lower, n=1)
-    return by_lower[close[0]] if close else None
-
-
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """` did you mean 'en'?`, or nothing."""
     guess = closest(name, names)
@@ -78,10 +66,10 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def unknown(
-    kind: str, name: str, names: Iterable[str], place: Place, where: str = "", hint: str = ""
+    kind: str, name: str, names: Iterable[str], span: Span, where: str = "", hint: str = ""
 ) -> QueryError:
     """`unknown column 'enn' in stream photons; did you mean 'en'? There are: ra, dec, en`"""
     every = list(names)
     guess = did_you_mean(name, every)
     what = " ".join(filter(None, (kind, f"'{short(name)}'", where)))
-    return refuse(f"unknown {what}{guess or '.'} There are: {listed(every)}{hint}", place)
+    return refuse(f"unknown {what}{guess or '.'} There are: {listed(every)}{hint}", span)

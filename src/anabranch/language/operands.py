@@ -22,7 +22,7 @@ from anabranch.model.errors import QueryError
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    place: s.Place
+    span: s.Span
     columns: tuple[tuple[int, Column], ...] = ()
     number: s.Exact = 0
     stamps: int = 0
@@ -38,7 +38,7 @@ class Quantity:
 class Word:
     """A string column or, when `column` is None, a string."""
 
-    place: s.Place
+    span: s.Span
     column: str | None = None
     value: str = ""
 
@@ -47,7 +47,7 @@ class Word:
 class Flag:
     """A boolean column or, when `column` is None, TRUE or FALSE."""
 
-    place: s.Place
+    span: s.Span
     column: str | None = None
     value: bool = True
 
@@ -58,42 +58,42 @@ Operand = Quantity | Word | Flag
 def operand(expression: s.Expression, scope: Scope) -> Operand:
     match expression:
         case s.Name():
-            return _of_column(scope.column(expression), expression.place)
-        case s.Number(value=value, place=place):
-            return Quantity(place, number=value)
-        case s.String(value=text, place=place):
-            return Word(place, value=text)
-        case s.Group(inner=inner, place=place):
-            return replace(operand(inner, scope), place=place)
+            return _of_column(scope.column(expression), expression.span)
+        case s.Number(value=value, span=span):
+            return Quantity(span, number=value)
+        case s.String(value=text, span=span):
+            return Word(span, value=text)
+        case s.InParentheses(inner=inner, span=span):
+            return replace(operand(inner, scope), span=span)
         case s.Signed(sign=sign, value=value):
-            return _sum(((sign, value),), expression.place, scope)
+            return _sum(((sign, value),), expression.span, scope)
         case s.Sum(parts=parts):
-            return _sum(parts, expression.place, scope)
+            return _sum(parts, expression.span, scope)
         case s.Product():
             return _product(expression, scope)
-        case s.Truth(value=truth, place=place):
-            return Flag(place, value=truth)
-        case s.Timestamp(value=text, place=place):
-            return Quantity(place, stamps=1, stamp_us=moment(text, place))
+        case s.Truth(value=truth, span=span):
+            return Flag(span, value=truth)
+        case s.Timestamp(value=text, span=span):
+            return Quantity(span, stamps=1, stamp_us=moment(text, span))
         case s.Call():
-            return _of_column(scope.call(expression), expression.place)
-    raise refuse("a condition stands here where a column or a constant is needed", expression.place)
+            return _of_column(scope.call(expression), expression.span)
+    raise refuse("a condition stands here where a column or a constant is needed", expression.span)
 
 
-def moment(text: str, place: s.Place) -> int:
+def moment(text: str, span: s.Span) -> int:
     """Microseconds since 1970 of a string that must be a time."""
     stamp_us = time_literal(text)
     if stamp_us is None:
         raise refuse(
             f"'{short(text)}' is not a time; write it as '2026-01-01 00:00:00', in UTC or with its zone",
-            place,
+            span,
         )
     return stamp_us
 
 
 def described(it: Operand, scope: Scope) -> str:
     """`en is a number`"""
-    return f"{scope.shown(it.place)} is {_type_words(it)}"
+    return f"{scope.shown(it.span)} is {_type_words(it)}"
 
 
 def wrong_types(left: Operand, right: Operand, scope: Scope) -> QueryError:
@@ -102,7 +102,7 @@ def wrong_types(left: Operand, right: Operand, scope: Scope) -> QueryError:
     if kinds == {TYPE_WORDS[ColumnType.TIMESTAMP], TYPE_WORDS[ColumnType.INT]}:
         hint = "; write a time as TIMESTAMP '2026-01-01 00:00:00'"
     return refuse(
-        f"{described(left, scope)}; {described(right, scope)}{hint}", s.span(left.place, right.place)
+        f"{described(left, scope)}; {described(right, scope)}{hint}", s.covering(left.span, right.span)
     )
 
 
@@ -119,30 +119,30 @@ def _type_words(it: Operand) -> str:
     return "neither a time nor a length of time"
 
 
-def _of_column(column: Column, place: s.Place) -> Operand:
+def _of_column(column: Column, span: s.Span) -> Operand:
     match column.type:
         case ColumnType.STRING:
-            return Word(place, column.name)
+            return Word(span, column.name)
         case ColumnType.BOOL:
-            return Flag(place, column.name)
+            return Flag(span, column.name)
         case ColumnType.TIMESTAMP:
-            return Quantity(place, ((1, column),), stamps=1)
-    return Quantity(place, ((1, column),))
+            return Quantity(span, ((1, column),), stamps=1)
+    return Quantity(span, ((1, column),))
 
 
-def _sum(parts: tuple[tuple[int, s.Expression], ...], place: s.Place, scope: Scope) -> Quantity:
+def _sum(parts: tuple[tuple[int, s.Expression], ...], span: s.Span, scope: Scope) -> Quantity:
     columns: list[tuple[int, Column]] = []
     number: s.Exact = 0
     stamps = stamp_us = 0
     for sign, part in parts:
         it = operand(part, scope)
         if not isinstance(it, Quantity):
-            raise refuse(f"{described(it, scope)}; only numbers and times can be added", it.place)
+            raise refuse(f"{described(it, scope)}; only numbers and times can be added", it.span)
         columns += [(sign * inner, column) for inner, column in it.columns]
-        number = add(number, multiply(sign, it.number, place), place)
+        number = add(number, multiply(sign, it.number, span), span)
         stamps += sign * it.stamps
         stamp_us += sign * it.stamp_us
-    return Quantity(place, tuple(columns), number, stamps, stamp_us)
+    return Quantity(span, tuple(columns), number, stamps, stamp_us)
 
 
 def _product(product: s.Product, scope: Scope) -> Quantity:
@@ -151,8 +151,8 @@ def _product(product: s.Product, scope: Scope) -> Quantity:
         it = operand(part, scope)
         if not isinstance(it, Quantity) or not it.is_plain:
             raise refuse(
-                f"{scope.shown(it.place)} cannot be multiplied or divided; only constant numbers can",
-                it.place,
+                f"{scope.shown(it.span)} cannot be multiplied or divided; only constant numbers can",
+                it.span,
             )
-        number = (multiply if operator == "*" else divide)(number, it.number, product.place)
-    return Quantity(product.place, number=number)
+        number = (multiply if operator == "*" else divide)(number, it.number, product.span)
+    return Quantity(product.span, number=number)

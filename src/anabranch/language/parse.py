@@ -1,6 +1,6 @@
 """Text in, syntax tree out.
 
-Comes in: what somebody typed, in SQL or WXQuery. Goes out: a `Query` whose nodes know their places, or a
+Comes in: what somebody typed, in SQL or WXQuery. Goes out: a `SqlQuery` whose nodes know their spans, or a
 QueryError that points at the first thing that could not be read. Never: a look at a stream; a text always
 gives the same tree.
 """
@@ -8,6 +8,7 @@ gives the same tree.
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import cast
 
 from lark import Lark, UnexpectedInput
@@ -15,16 +16,17 @@ from lark.lexer import PatternStr
 
 from anabranch.language.builder import Builder, Parts
 from anabranch.language.errors import pointing_into, refuse
-from anabranch.language.syntax import Query
+from anabranch.language.grammar import parser_of
+from anabranch.language.syntax import SqlQuery
 from anabranch.language.syntax_errors import explain
 from anabranch.language.wxquery.parse import parse_wxquery
 from anabranch.language.wxquery.recognise import is_wxquery
-from anabranch.language.wxquery.syntax import Query as WXQuery
+from anabranch.language.wxquery.syntax import WXQuery
 
 MAX_BYTES = 64 * 1024
 
 
-def parse(text: str) -> Query | WXQuery:
+def parse(text: str) -> SqlQuery | WXQuery:
     """The syntax tree of a query in one of the two languages."""
     with pointing_into(text):
         _check(text)
@@ -43,19 +45,18 @@ def _check(text: str) -> None:
         raise refuse(f"the query is {size} bytes long; at most {MAX_BYTES} are accepted", (0, 1))
 
 
-def _parse_sql(text: str) -> Query:
+def _parse_sql(text: str) -> SqlQuery:
     parser = _sql()
     try:
         head, stream, clauses = cast(Parts, parser.parse(text))
     except UnexpectedInput as error:
         raise explain(error, text, parser) from None
-    return Query(text, head, stream, clauses)
+    return SqlQuery(text, head, stream, clauses)
 
 
 @lru_cache(maxsize=1)
 def _sql() -> Lark:
-    """Built at the first query; it takes a fifth of a second."""
-    return Lark.open("sql.lark", rel_to=__file__, parser="lalr", lexer="basic", transformer=Builder())
+    return parser_of(Path(__file__).with_name("sql.lark"), "basic", Builder())
 
 
 @lru_cache(maxsize=1)

@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from anabranch.families.filters.made import result_type, widened
+from anabranch.families.filters.computed_columns import result_type, widened
 from anabranch.families.filters.spec import HIDDEN, Aggregation, Function
 from anabranch.language.errors import refuse, short, unknown
 from anabranch.language.numbers import multiply, stored
-from anabranch.language.syntax import Call, Expression, Name, Number, Place, Signed, String, Truth
+from anabranch.language.syntax import Call, Expression, Name, Number, Signed, Span, String, Truth
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError, QueryError
 from anabranch.model.operators import Made, Operator, Read
@@ -45,8 +45,8 @@ class Scope(ABC):
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def shown(self, place: Place) -> str:
-        return short(self.text[place[0] : place[0] + place[1]])
+    def shown(self, span: Span) -> str:
+        return short(self.text[span[0] : span[0] + span[1]])
 
     @abstractmethod
     def column(self, name: Name) -> Column: ...
@@ -64,7 +64,7 @@ class ItemScope(Scope):
         super().__init__(text)
         self.stream = stream
         self.made: dict[str, Made] = {}
-        self.called: Place | None = None  # where an operator is called first
+        self.called: Span | None = None  # where an operator is called first
         self._columns: Mapping[str, Column] = {column.name: column for column in stream.columns}
         self._operators = {operator.name: operator for operator in stream.operators}
 
@@ -88,24 +88,22 @@ class ItemScope(Scope):
         if call.function not in FUNCTIONS:
             raise unknown_function(call, self._operators)
         raise refuse(
-            f"{self.shown(call.place)} is an aggregate; conditions on aggregates belong in HAVING", call.place
+            f"{self.shown(call.span)} is an aggregate; conditions on aggregates belong in HAVING", call.span
         )
 
     def _made(self, call: Call, operator: Operator) -> Column:
         if not call.arguments:
-            raise refuse(f"{call.function}(*) has no meaning; an operator takes columns", call.place)
+            raise refuse(f"{call.function}(*) has no meaning; an operator takes columns", call.span)
         arguments = tuple(map(self._argument, call.arguments))
         if not any(isinstance(each, Read) for each in arguments):
-            raise refuse(
-                f"{self.shown(call.place)} reads no column; it is the same for every item", call.place
-            )
+            raise refuse(f"{self.shown(call.span)} reads no column; it is the same for every item", call.span)
         try:
             made = Made(operator.name, arguments, result_type(operator, arguments, self.stream))
         except JobError as error:
-            raise refuse(str(error), call.place) from error
+            raise refuse(str(error), call.span) from error
         if made.name in self._columns:
-            raise refuse(f"the stream has a column that is called {made.name!r} itself", call.place)
-        self.called = self.called or call.place
+            raise refuse(f"the stream has a column that is called {made.name!r} itself", call.span)
+        self.called = self.called or call.span
         if made.name not in self.made:
             self.made[made.name] = made
             self.stream = widened(self.stream, [made])
@@ -117,16 +115,16 @@ class ItemScope(Scope):
                 return Read(self.column(expression).name)
             case Call():
                 return Read(self.call(expression).name)
-            case Number(value=value, place=place):
-                return stored(value, place)
-            case Signed(sign=sign, value=Number(value=value), place=place):
-                return stored(multiply(sign, value, place), place)
+            case Number(value=value, span=span):
+                return stored(value, span)
+            case Signed(sign=sign, value=Number(value=value), span=span):
+                return stored(multiply(sign, value, span), span)
             case String(value=value) | Truth(value=value):
                 return value
         raise refuse(
-            f"{self.shown(expression.place)}: an operator takes columns, constants, and what operators make "
+            f"{self.shown(expression.span)}: an operator takes columns, constants, and what operators make "
             "of them",
-            expression.place,
+            expression.span,
         )
 
 
@@ -161,7 +159,7 @@ class ResultScope(Scope):
         if self.stream.column(name.text) is not None:
             there = ", ".join(self._columns)
             raise refuse(
-                f"{name.text} is a column of the items; HAVING takes the aggregates: {there}", name.place
+                f"{name.text} is a column of the items; HAVING takes the aggregates: {there}", name.span
             )
         raise unknown_column(name, self._columns, "in the results")
 
@@ -180,10 +178,10 @@ class ConstantScope(Scope):
     """No columns: where a number is needed."""
 
     def column(self, name: Name) -> Column:
-        raise refuse(f"a number is needed here; {short(name.text)} is a name", name.place)
+        raise refuse(f"a number is needed here; {short(name.text)} is a name", name.span)
 
     def call(self, call: Call) -> Column:
-        raise refuse(f"a number is needed here; {self.shown(call.place)} is an aggregate", call.place)
+        raise refuse(f"a number is needed here; {self.shown(call.span)} is an aggregate", call.span)
 
 
 def default_name(function: str, column: str | None) -> str:
@@ -199,9 +197,9 @@ def unknown_column(name: Name, columns: Mapping[str, Column], where: str) -> Que
         hint = f"; as a kind of query it goes on: {_KINDS[name.text.upper()]}"
     elif name.quoted:
         hint = f"; a string takes single quotes: '{short(name.text)}'"
-    return unknown("column", name.text, columns, name.place, where, hint)
+    return unknown("column", name.text, columns, name.span, where, hint)
 
 
 def unknown_function(call: Call, operators: Iterable[str] = ()) -> QueryError:
-    place = (call.place[0], len(call.function))
-    return unknown("function", call.function, (*FUNCTIONS, *operators), place)
+    span = (call.span[0], len(call.function))
+    return unknown("function", call.function, (*FUNCTIONS, *operators), span)

@@ -1,6 +1,6 @@
 """The syntax tree of a query: what was written and where, before anybody knows what it means.
 
-Comes in: nothing. Goes out: frozen nodes, each with its `place` in the text, so that errors can point.
+Comes in: nothing. Goes out: frozen nodes, each with its `span` in the text, so that errors can point.
 Never: a check against a stream, or a meaning; that is `bind`.
 
 `depth` counts how deep an expression is nested in parentheses, NOT, signs, BETWEEN and IN; it is limited when
@@ -16,13 +16,13 @@ from typing import ClassVar
 from anabranch.predicates.terms import Op
 
 #: Offset of the first character in the text, and the number of characters.
-Place = tuple[int, int]
+Span = tuple[int, int]
 
 #: A number as it was written: no rounding before it is known what it is for.
 Exact = int | Decimal
 
 
-def span(first: Place, last: Place) -> Place:
+def covering(first: Span, last: Span) -> Span:
     return first[0], last[0] + last[1] - first[0]
 
 
@@ -34,7 +34,7 @@ class Name:
     """`coord.cel.ra`, `"odd name"`; `quoted` when it was written with double quotes."""
 
     text: str
-    place: Place
+    span: Span
     quoted: bool = False
     depth: ClassVar[int] = 0
 
@@ -42,21 +42,21 @@ class Name:
 @dataclass(frozen=True, slots=True)
 class Number:
     value: Exact
-    place: Place
+    span: Span
     depth: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class String:
     value: str
-    place: Place
+    span: Span
     depth: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
     value: bool
-    place: Place
+    span: Span
     depth: ClassVar[int] = 0
 
 
@@ -65,7 +65,7 @@ class Timestamp:
     """`TIMESTAMP '2026-01-01 00:00:00'`"""
 
     value: str
-    place: Place
+    span: Span
     depth: ClassVar[int] = 0
 
 
@@ -75,7 +75,7 @@ class Call:
 
     function: str
     arguments: tuple[Expression, ...]
-    place: Place
+    span: Span
     depth: int = 0
 
 
@@ -83,7 +83,7 @@ class Call:
 class Signed:
     sign: int
     value: Expression
-    place: Place
+    span: Span
     depth: int
 
 
@@ -92,7 +92,7 @@ class Sum:
     """The parts with the sign before each: `a - b + 1` is ((1, a), (-1, b), (1, 1))."""
 
     parts: tuple[tuple[int, Expression], ...]
-    place: Place
+    span: Span
     depth: int
 
 
@@ -101,16 +101,16 @@ class Product:
     """The factors with the operator before each: `60 * 4 / 2` is (("*", 60), ("*", 4), ("/", 2))."""
 
     parts: tuple[tuple[str, Expression], ...]
-    place: Place
+    span: Span
     depth: int
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class InParentheses:
     """An expression in parentheses."""
 
     inner: Expression
-    place: Place
+    span: Span
     depth: int
 
 
@@ -119,7 +119,7 @@ class Compare:
     left: Expression
     op: Op
     right: Expression
-    place: Place
+    span: Span
     depth: int
 
 
@@ -129,7 +129,7 @@ class Between:
     low: Expression
     high: Expression
     negated: bool
-    place: Place
+    span: Span
     depth: int
 
 
@@ -140,34 +140,34 @@ class OneOf:
     value: Expression
     options: tuple[Expression, ...]
     negated: bool
-    place: Place
+    span: Span
     depth: int
 
 
 @dataclass(frozen=True, slots=True)
 class Negation:
     term: Expression
-    place: Place
+    span: Span
     depth: int
 
 
 @dataclass(frozen=True, slots=True)
-class Conjunction:
+class AndTerms:
     terms: tuple[Expression, ...]
-    place: Place
+    span: Span
     depth: int
 
 
 @dataclass(frozen=True, slots=True)
-class Disjunction:
+class OrTerms:
     terms: tuple[Expression, ...]
-    place: Place
+    span: Span
     depth: int
 
 
 Expression = (
-    Name | Number | String | Truth | Timestamp | Call | Signed | Sum | Product | Group
-    | Compare | Between | OneOf | Negation | Conjunction | Disjunction
+    Name | Number | String | Truth | Timestamp | Call | Signed | Sum | Product | InParentheses
+    | Compare | Between | OneOf | Negation | AndTerms | OrTerms
 )  # fmt: skip
 
 
@@ -178,7 +178,7 @@ Expression = (
 class Item:
     value: Name | Call
     alias: Name | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +186,13 @@ class Chosen:
     """`SELECT items`; no items is `SELECT *`."""
 
     items: tuple[Item, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     coordinates: tuple[Expression, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class ObjectName:
     """`OBJECT 'f'`"""
 
     name: Expression
-    place: Place
+    span: Span
 
 
 Focal = Point | ObjectName
@@ -210,7 +210,7 @@ Focal = Point | ObjectName
 class Within:
     radius: Expression
     focal: Focal
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class InBox:
     width: Expression
     height: Expression
     focal: Focal
-    place: Place
+    span: Span
 
 
 Area = Within | InBox
@@ -231,7 +231,7 @@ class NearestItems:
     k: Expression
     point: Point
     by: By | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class NearestObjects:
 
     k: Expression
     focal: Focal
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ class ClustersWithin:
     range: Expression
     count: Expression
     by: By | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,13 +258,13 @@ class Detect:
     """`DETECT DENSITY-BASED CLUSTERS`; its numbers come in the clauses USING and IN WINDOWS."""
 
     by: By | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Objects:
     area: Area
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class ObjectsValue:
 
     value: Call
     area: Area
-    place: Place
+    span: Span
 
 
 Head = Chosen | NearestItems | NearestObjects | ClustersWithin | Detect | Objects | ObjectsValue
@@ -285,13 +285,13 @@ Head = Chosen | NearestItems | NearestObjects | ClustersWithin | Detect | Object
 @dataclass(frozen=True, slots=True)
 class Where:
     condition: Expression
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Having:
     condition: Expression
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ class Length:
 
     value: Expression
     unit: str | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,13 +308,13 @@ class WindowClause:
     unit: str  # "rows" or "range"
     size: Length
     step: Length | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class AtEndClause:
     word: Name
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +323,7 @@ class Method:
 
     word: Name
     sigma: Expression | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,25 +332,25 @@ class Setting:
 
     name: Name
     value: Expression
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class UsingSettings:
     settings: tuple[Setting, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class InWindows:
     settings: tuple[Setting, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class EmitClause:
     word: Name
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,13 +358,13 @@ class Issuer:
     """`FOR OBJECT 'i'`"""
 
     name: Expression
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class By:
     columns: tuple[Name, ...]
-    place: Place
+    span: Span
 
 
 Clause = (
@@ -382,7 +382,7 @@ Clause = (
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SqlQuery:
     text: str
     head: Head
     stream: Name

@@ -1,4 +1,4 @@
-"""What a parser's complaint is in words.
+"""Says in words what the parser could not read.
 
 Comes in: the exception of lark and the text. Goes out: a QueryError that says what was found, what would be
 right, and often an example. Never: the name of a terminal or a rule.
@@ -10,8 +10,9 @@ from typing import cast
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from anabranch.language.errors import closest, one_of, refuse
+from anabranch.language.errors import one_of, refuse
 from anabranch.model.errors import QueryError
+from anabranch.model.suggestions import closest
 
 RESERVED = frozenset(
     {
@@ -117,11 +118,11 @@ def explain(error: UnexpectedInput, text: str, parser: Lark) -> QueryError:
         return _strange_character(cast(int, error.pos_in_stream), text)
     assert isinstance(error, UnexpectedToken)
     token, accepted = error.token, set(error.accepts or error.expected)
-    place = _place(token, text)
-    before = list(parser.lex(text[: place[0]]))
+    span = _place(token, text)
+    before = list(parser.lex(text[: span[0]]))
     found = "the query ends here" if token.type == "$END" else f"found {_shown(token)}"
     hint = _hint(token, accepted, before[-1].type if before else "")
-    return refuse(f"{found}; expected {_expected(before, accepted)}{hint}", place)
+    return refuse(f"{found}; expected {_expected(before, accepted)}{hint}", span)
 
 
 def _place(token: Token, text: str) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from anabranch.families.clusters.spec import Clusters, Emit
-from anabranch.families.filters.made import widened
+from anabranch.families.filters.computed_columns import widened
 from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.families.moving.spec import Box, Circle, KNearest, Moving
 from anabranch.families.nearest.spec import METHODS, Nearest

@@ -20,7 +20,7 @@ def bind_window(clause: s.WindowClause, at_end: s.AtEndClause | None, stream: St
     if clause.unit == "range" and stream.time is None:
         raise refuse(
             f"RANGE needs a time and stream {stream.name} declares none; declare time, or use WINDOW ROWS",
-            clause.place,
+            clause.span,
         )
 
     def measure(length: s.Length, what: str) -> Time:
@@ -41,7 +41,7 @@ def rows_length(length: s.Length, text: str, what: str) -> Time:
     if length.unit is not None:
         raise refuse(
             f"ROWS counts items and takes no unit; for a length of time write RANGE .. {length.unit}",
-            length.place,
+            length.span,
         )
     return whole(length.value, text, what)
 
@@ -49,17 +49,17 @@ def rows_length(length: s.Length, text: str, what: str) -> Time:
 def range_length(length: s.Length, stream: Stream, text: str, what: str) -> Time:
     value = exact(length.value, text)
     if value <= 0:
-        raise refuse(f"{what} must be greater than 0; this is {value}", length.place)
+        raise refuse(f"{what} must be greater than 0; this is {value}", length.span)
     if stream.time_type is ColumnType.TIMESTAMP:
-        seconds = multiply(value, SECONDS_IN[length.unit or "SECONDS"], length.place)
-        return stored(microseconds(seconds, length.place), length.place)
+        seconds = multiply(value, SECONDS_IN[length.unit or "SECONDS"], length.span)
+        return stored(microseconds(seconds, length.span), length.span)
     if length.unit is not None:
         raise refuse(
             f"{length.unit} need a timestamp; {stream.time}, the time of stream {stream.name}, is a number, "
             "so write the length as a number in its units",
-            length.place,
+            length.span,
         )
-    size = stored(value, length.place)
+    size = stored(value, length.span)
     if size == 0:
-        raise refuse(f"{what} is too small to be told from 0", length.place)
+        raise refuse(f"{what} is too small to be told from 0", length.span)
     return size

@@ -22,31 +22,39 @@ class JobError(AnabranchError):
 class QueryError(JobError):
     """A query that is refused when it is registered; it never reaches the stream.
 
-    `place` is the offset of the first wrong character in `text`. Shown as
+    `offset` is the offset of the first wrong character in `text`. Shown as
 
         unknown column 'enn' in stream photons; did you mean 'en'?
           SELECT enn FROM photons
                  ^^^
     """
 
-    def __init__(self, message: str, text: str = "", place: int | None = None, length: int = 1) -> None:
+    def __init__(self, message: str, text: str = "", offset: int | None = None, length: int = 1) -> None:
         super().__init__(message)
-        self.message, self.text, self.place, self.length = message, text, place, length
+        self.message, self.text, self.offset, self.length = message, text, offset, length
 
     def __str__(self) -> str:
-        if self.place is None or not self.text:
+        if self.offset is None or not self.text:
             return self.message
-        place = min(max(self.place, 0), len(self.text))
-        start = self.text.rfind("\n", 0, place) + 1
-        stop = self.text.find("\n", place)
+        offset = min(max(self.offset, 0), len(self.text))
+        start = self.text.rfind("\n", 0, offset) + 1
+        stop = self.text.find("\n", offset)
         line = self.text[start : stop if stop >= 0 else len(self.text)]
-        width = max(1, min(self.length, len(line) - (place - start)))
-        where = f" (line {self.text.count(chr(10), 0, place) + 1})" if "\n" in self.text else ""
-        return f"{self.message}{where}\n  {line}\n  {' ' * (place - start)}{'^' * width}"
+        width = max(1, min(self.length, len(line) - (offset - start)))
+        where = f" (line {self.text.count(chr(10), 0, offset) + 1})" if "\n" in self.text else ""
+        return f"{self.message}{where}\n  {line}\n  {' ' * (offset - start)}{'^' * width}"
 
 
 class TooManyError(JobError):
     """It would be right, but there is no room for it under a limit."""
+
+
+class NameTaken(JobError):
+    """An active subscription has the name already."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class FormatError(AnabranchError):

@@ -1,7 +1,6 @@
-"""A job: streams and where they come from, the queries asked of them, and where the results go.
+"""A job: streams and where they come from, subscriptions, and where the results go.
 
-Comes in: nothing; `anabranch.catalog.job` reads one from a file. Goes out: plain immutable data with
-absolute paths. Never: a look at a source or at the syntax of a query.
+Plain immutable data with absolute paths; `anabranch.job.job_file` reads it from a file.
 """
 
 from __future__ import annotations
@@ -23,6 +22,9 @@ SINK_FORMATS = ("parquet", "json", "kafka")
 
 #: Sinks that are files below a path.
 FILE_SINKS = ("parquet", "json")
+
+#: How the URL of a catalog in PostgreSQL begins.
+CATALOG_SCHEMES = ("postgresql://", "postgres://")
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,10 @@ class Source:
 
 @dataclass(frozen=True)
 class StreamDeclaration:
-    """A stream as the job declares it. `settings` are those of semantics.md, lengths in the units of `time`
-    (seconds for a timestamp); what they say about columns is checked once the columns are known. `operators`
-    are all that the job has."""
+    """A stream as the job declares it. `settings` are those of docs/queries.md, lengths in the units of
+    `time` (seconds for a timestamp); what they say about columns is checked once the columns are known.
+    `operators` are all that the job has.
+    """
 
     name: str
     source: Source
@@ -73,11 +76,11 @@ class Sink:
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineSettings:
     """How the job runs; nothing here changes a result. None leaves the choice to the engine."""
 
     zones: int | None = None
-    trigger: Time | None = None  # seconds between the beginnings of two batches
+    trigger: Time | None = None  # seconds from the start of a batch to the start of the next
     shuffle_partitions: int | None = None
     max_files_per_batch: int | None = None
     max_bytes_per_batch: int | None = None
@@ -92,4 +95,4 @@ class Job:
     streams: Mapping[str, StreamDeclaration]
     subscriptions: tuple[Subscription, ...]
     sink: Sink
-    engine: Engine = field(default_factory=Engine)
+    engine: EngineSettings = field(default_factory=EngineSettings)

@@ -1,7 +1,7 @@
 """Receivers: where the results of a subscription are sent besides being kept.
 
-https://example.org/hook            a webhook: a request a few rows
-kafka:photons@broker:9092           a topic: a message a row
+https://example.org/hook            a webhook: one request for some rows
+kafka:photons@broker:9092           a Kafka topic: one message per row
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ class Topic:
 
 
 def receiver_of(text: str) -> Webhook | Topic:
-    found = _TOPIC.fullmatch(text)
-    if found and len(text) <= MAX_ADDRESS:
-        return Topic(found[1], found[2])
+    """Returns the receiver with this address; JobError where it is none."""
+    topic = _TOPIC.fullmatch(text)
+    if topic and len(text) <= MAX_ADDRESS:
+        return Topic(topic[1], topic[2])
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
     except ValueError:
         host = None
-    fine = text.isascii() and text.isprintable() and " " not in text and len(text) <= MAX_ADDRESS
-    if not host or not fine or parts.scheme not in ("http", "https"):
+    plain = text.isascii() and text.isprintable() and " " not in text and len(text) <= MAX_ADDRESS
+    if not host or not plain or parts.scheme not in ("http", "https"):
         raise JobError(
             f"results cannot be sent to {text[:100]!r}; give an address such as https://example.org/hook or "
             "kafka:topic@broker:9092"

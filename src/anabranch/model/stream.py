@@ -1,4 +1,4 @@
-"""A stream: a named, ordered sequence of items with a schema (semantics.md, Streams)."""
+"""A stream: a named, ordered sequence of items with a schema (docs/queries.md, Streams)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cached_property
 
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
+from anabranch.model.html import html_table
 from anabranch.model.operators import Operator
 
 #: The column that carries an item's number in the stream, from 0; no user column can be called this.
@@ -90,3 +91,12 @@ class Stream:
     def time_unit(self) -> int:
         """What a length of 1 in a query is in the stored units of `time`."""
         return MICROSECONDS if self.time_type is ColumnType.TIMESTAMP else 1
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the columns, and which settings name them."""
+        uses = {"time": (self.time,), "id": (self.id,), "position": self.position, "object": (self.object,)}
+        rows = [
+            (column.name, column.type, ", ".join(use for use, names in uses.items() if column.name in names))
+            for column in self.columns
+        ]
+        return html_table(f"stream {self.name}", ("column", "type", "used as"), rows)

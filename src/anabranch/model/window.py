@@ -1,4 +1,4 @@
-"""Windows over a stream (semantics.md, Windows)."""
+"""Windows over a stream (docs/queries.md, Windows)."""
 
 from __future__ import annotations
 

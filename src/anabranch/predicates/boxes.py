@@ -1,7 +1,7 @@
 """The bounds of many conjunctions as rows of int64 codes, comparable with each other and with coded items.
 
-In: normal forms, one after the other. Out: a box (low and high code of every column) a conjunction.
-Never: holes and gaps; see `extras`.
+Every conjunction of a normal form is a box: the low and the high code of every column. Holes and gaps are not
+part of it.
 
 Numbers are their own codes. A string's code is its rank among the constants in use: 2i + 1 for constant i, 2i
 for what lies between i - 1 and i. A new constant moves the ranks behind it, in all boxes at once:
@@ -15,16 +15,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
+from anabranch.model.arrays import Array
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream
 from anabranch.predicates.codes import DOMAINS, GREATEST, MISSING, Position
 from anabranch.predicates.conjunction import Bound, Conjunction, Normal
-
-Array = np.ndarray[Any, Any]
 
 _TEXT_BITS = {"point": 0.0, "range": 32.0, "half": 48.0, "present": 63.0}
 
@@ -37,42 +35,42 @@ class BoxTable:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.columns: dict[str, int] = {}  # name -> place
+        self.columns: dict[str, int] = {}  # name -> index
         self.texts: dict[str, list[bytes]] = {}  # string column -> sorted constants
         self.low = np.empty((16, 0), np.int64)
         self.high = np.empty((16, 0), np.int64)
         self.used = 0
 
     def prepare(self, normals: Iterable[Normal]) -> None:
-        """Takes in all columns and constants at once, which is faster than one by one."""
+        """Adds all columns and constants at once, which is faster than one by one."""
         assert not self.used, "there are boxes already: their ranks would be wrong"
         texts: dict[str, set[bytes]] = {}
         for column, text in (named for normal in normals for named in _named(normal)):
-            self._place(column)
+            self._index_of(column)
             if text is not None:
                 texts.setdefault(column, set()).add(text)
         self.texts = {column: sorted(found) for column, found in texts.items()}
 
     def add(self, normal: Normal) -> int:
-        """Appends a row a conjunction; returns the first."""
+        """Appends one row per conjunction; returns the first."""
         begin, end = self.used, self.used + len(normal.conjunctions)
         if end > len(self.low):
             more = max(end, 2 * len(self.low)) - len(self.low)
             self.low = np.concatenate([self.low, np.empty((more, len(self.columns)), np.int64)])
             self.high = np.concatenate([self.high, np.empty((more, len(self.columns)), np.int64)])
         for column, text in _named(normal):
-            self._place(column)
+            self._index_of(column)
             if text is not None:
                 self._rank(column, text)
         self.used = end
         self.low[begin:end], self.high[begin:end] = MISSING, GREATEST
         for row, conjunction in enumerate(normal.conjunctions, begin):
             for bound in conjunction.bounds:
-                place = self.columns[bound.column]
-                self.low[row, place] = (
+                index = self.columns[bound.column]
+                self.low[row, index] = (
                     0 if _is_least(bound) else self.code(bound.column, bound.type, bound.low)
                 )
-                self.high[row, place] = self._high(bound)
+                self.high[row, index] = self._high(bound)
         return begin
 
     def keep(self, rows: Array) -> None:
@@ -93,7 +91,7 @@ class BoxTable:
             return GREATEST
         return self.code(bound.column, bound.type, bound.high)
 
-    def _place(self, column: str) -> int:
+    def _index_of(self, column: str) -> int:
         if column not in self.columns:
             self.columns[column] = len(self.columns)
             blank = np.full((len(self.low), 1), MISSING, np.int64)
@@ -106,8 +104,8 @@ class BoxTable:
         rank = bisect_left(texts, text)
         if rank == len(texts) or texts[rank] != text:
             texts.insert(rank, text)
-            place = self._place(column)
-            low, high = self.low[: self.used, place], self.high[: self.used, place]
+            index = self._index_of(column)
+            low, high = self.low[: self.used, index], self.high[: self.used, index]
             low[low > 2 * rank] += 2
             high[(high >= 2 * rank) & (high != GREATEST)] += 2
         return rank

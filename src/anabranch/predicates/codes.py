@@ -1,7 +1,6 @@
 """Values as order-preserving positions, so that every comparison becomes an interval.
 
-In: the type of a column, an operator and a constant. Out: intervals of positions.
-Never: a rounding. `a < 1.5` on an int column is `a <= 1`; `a = 2**53 + 1` on a float column is never true.
+Nothing is rounded: `a < 1.5` on an int column is `a <= 1`; `a = 2**53 + 1` on a float column is never true.
 
 | type           | position                                                       | least       | greatest   |
 |----------------|----------------------------------------------------------------|-------------|------------|

@@ -1,7 +1,7 @@
 """The normal form of a condition as data: a Normal is an OR of Conjunctions.
 
-In: nothing; plain immutable data, hashable, in one fixed order, so that equal conditions are equal objects.
-Out: nothing. Never: a decision whether a conjunction can be true; that is `graph`.
+Plain immutable data, hashable and in one fixed order, so that equal conditions are equal objects. `normal.py`
+computes it, `graph.py` decides whether a conjunction can be true. As JSON it travels with a query.
 
     a BETWEEN 1 AND 5 AND a != 3 AND a <= b + 2        (a, b int)
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from anabranch.model.columns import ColumnType
 from anabranch.predicates.codes import DOMAINS, Position
@@ -118,6 +119,33 @@ class Normal:
         for conjunction in self.conjunctions:
             yield from (bound.column for bound in conjunction.bounds)
             yield from (hole.column for hole in conjunction.holes)
+
+    def to_json(self) -> list[Any]:
+        return [
+            [
+                [[bound.column, bound.type.value, bound.low, bound.high] for bound in conjunction.bounds],
+                [[hole.column, hole.type.value, hole.position] for hole in conjunction.holes],
+                [[gap.left, gap.right, gap.kind.value, gap.offset, gap.signs] for gap in conjunction.gaps],
+            ]
+            for conjunction in self.conjunctions
+        ]
+
+    @staticmethod
+    def from_json(parts: list[Any]) -> Normal:
+        return Normal(tuple(_conjunction(*conjunction) for conjunction in parts))
+
+
+def _conjunction(bounds: list[Any], holes: list[Any], gaps: list[Any]) -> Conjunction:
+    return Conjunction(
+        tuple(Bound(c, ColumnType(kind), _position(low), _position(high)) for c, kind, low, high in bounds),
+        tuple(Hole(column, ColumnType(kind), _position(position)) for column, kind, position in holes),
+        tuple(Gap(left, right, GapKind(kind), offset, signs) for left, right, kind, offset, signs in gaps),
+    )
+
+
+def _position(part: Any) -> Position:
+    """Positions of strings are tuples, which JSON makes lists."""
+    return tuple(part) if isinstance(part, list) else part
 
 
 EVERYTHING = Normal((Conjunction(),))

@@ -17,10 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.model.arrays import Array
 from anabranch.predicates.conjunction import EQUAL, GREATER, LESS, SIGNS
 from anabranch.predicates.terms import And, Constant, Difference, Not, Op, Or, Term, Value
-
-Array = np.ndarray[Any, Any]
 
 _LEAST = -(2**63) + 1  # the least int64 is read as its neighbour, see codes.py
 _GREATEST = 2**63 - 1

@@ -1,8 +1,7 @@
 """From a condition to its normal form, and why a condition can never be true.
 
-In: a condition and the stream it reads. Out: an OR of conjunctions, none empty, none implying another.
-Never: a change of meaning. There are two truth values: a comparison with a missing value is false, and NOT
-turns that into true.
+The normal form is an OR of conjunctions, none empty, none implying another; it means the same. There are two
+truth values: a comparison with a missing value is false, and NOT turns that into true.
 
     NOT (a > 5 AND b <= c)            a, b, c int
     -> NOT a > 5 OR NOT b <= c        De Morgan, down to the comparisons
@@ -150,16 +149,16 @@ def _without_implied(conjunctions: Iterable[Conjunction]) -> list[Conjunction]:
     fixing: dict[_Fixed, dict[Conjunction, None]] = {}
     for candidate in sorted(conjunctions):
         fixed = _fixed(candidate)
-        wider = chain(loose, *(fixing.get(place, ()) for place in fixed))
+        wider = chain(loose, *(fixing.get(value, ()) for value in fixed))
         if any(conjunction_implies(candidate, other) for other in wider):
             continue
         narrower = fixing.get(fixed[0], {}) if fixed else kept
         for other in [other for other in narrower if conjunction_implies(other, candidate)]:
             del kept[other]
-            for home in (loose, *(fixing[place] for place in _fixed(other))):
+            for home in (loose, *(fixing[value] for value in _fixed(other))):
                 home.pop(other, None)
         kept[candidate] = None
-        for home in [fixing.setdefault(place, {}) for place in fixed] or [loose]:
+        for home in [fixing.setdefault(value, {}) for value in fixed] or [loose]:
             home[candidate] = None
     return list(kept)
 
@@ -207,7 +206,8 @@ def _gap(
     if floats and not (left is right and offset == 0):
         if offset == 0 and names[0] > names[1]:
             names, signs = (names[1], names[0]), mirrored(signs)
-        return [Draft(here, set(), {(*names, GapKind.FLOATS, float(offset)): signs})]
+        # -0.0 becomes 0.0: equal normal forms have equal texts, of which keys are made
+        return [Draft(here, set(), {(*names, GapKind.FLOATS, float(offset) + 0.0): signs})]
     whole, signs = _whole(offset, signs)
     if abs(whole) > GREATEST:
         raise QueryError(f"the offset in {term_text(term)} is beyond the range of 64-bit integers")

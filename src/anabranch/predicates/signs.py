@@ -1,8 +1,8 @@
 """Which outcomes a comparison of two columns can still have, given something else that holds.
 
-In: a gap that is asked about, and bounds, another gap or a closure that is known.
-Out: a set of LESS, EQUAL, GREATER. Never: an outcome left out that a row could show. FLOATS gaps round
-`right + offset`; the rules use only that rounding is monotone: y <= z gives round(y + c) <= round(z + c).
+For a gap, the outcomes (a set of LESS, EQUAL, GREATER) that bounds, another gap or a closure leave. No
+outcome is left out that a row could show. FLOATS gaps round `right + offset`; the rules use only that
+rounding is monotone: y <= z gives round(y + c) <= round(z + c).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Conditions as immutable trees: what the parser makes and the normal form starts from.
 
 Two truth values only. A missing value makes a comparison false, so `NOT (a > 5)` is true where a is
-missing, and `a <= 5` is not (semantics.md, Streams).
+missing, and `a <= 5` is not (docs/queries.md, Streams).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A draft of a conjunction becomes the one form that equal drafts share, or nothing if it can never be true.
 
-In: the bounds, holes and gaps that a condition's atoms say. Out: a Conjunction with the tightest bounds that
-follow, without what follows from the rest. Never: a row more or less than the draft; where a FLOATS gap
-rounds, it claims less.
+A draft has the bounds, holes and gaps that the atoms of a condition say. The Conjunction has the tightest
+bounds that follow, and nothing that follows from the rest. It holds for exactly the rows of the draft; where
+a FLOATS gap rounds, less is concluded.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Draft:
         """Both, or None where an interval or a comparison has no outcome left."""
         both = Draft(dict(self.bounds), self.holes | other.holes, dict(self.gaps))
         for column, bound in other.bounds.items():
-            held = both.bounds.get(column)
-            bound = bound if held is None else _meet(held, bound.low, bound.high)
+            known = both.bounds.get(column)
+            bound = bound if known is None else _meet(known, bound.low, bound.high)
             if bound.low > bound.high:
                 return None
             both.bounds[column] = bound
@@ -62,12 +62,12 @@ def tighten(draft: Draft) -> Conjunction | None:
     bounds = dict(draft.bounds)
     gaps = [Gap(*key, signs) for key, signs in draft.gaps.items()]
     for _ in range(ROUNDS if gaps or draft.holes else 0):
-        held = bounds.copy(), gaps
+        known = bounds.copy(), gaps
         _close_ends(bounds, draft.holes)
         gaps = _round(bounds, gaps) if not _empty(bounds) else gaps
         if _empty(bounds) or not all(gap.signs for gap in gaps):
             return None
-        if held == (bounds, gaps):
+        if known == (bounds, gaps):
             break
     closed = closure(edges_of(bounds, gaps)) if gaps else {}
     if closed is None or _empty(bounds):

@@ -1,9 +1,9 @@
-"""What is to be sent to one receiver next, and how far it has come.
+"""What is sent to one receiver next, and how far sending has come.
 
-In: a subscription's shelf and the place up to which all was acknowledged. Out: lots, in order: some rows of
-one batch each. A batch does not change, and where a lot begins decides where it ends; so a lot that is sent
-again has the same rows under the same key. Every row has a place of its own (`batch:row`), by which a
-receiver can tell repeats one by one. Never: more than AHEAD rows in memory.
+Rows are sent in shipments: some rows of one batch each, in order. A batch does not change, and the first row
+of a shipment decides which is its last; so a shipment that is sent again has the same rows under the same
+key. Every row has a cursor of its own (`batch:row`), by which a receiver can recognise repeated rows. At most
+AHEAD rows are in memory.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ from __future__ import annotations
 import json
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 
-from anabranch.catalog.asking import now
+from anabranch.catalog.database import now
 from anabranch.catalog.entries import Entry
-from anabranch.catalog.pages import MOST_BATCHES, Cursor, Shelf
-from anabranch.catalog.receivers import Delivery, State
+from anabranch.catalog.receivers import Delivery, DeliveryProgress
+from anabranch.chain.json_rows import json_row
 from anabranch.model.receiver import receiver_of
-from anabranch.zones.jsonlines import json_row
+from anabranch.results.pages import MOST_BATCHES, Cursor, PageReader
 
-#: Rows that are read at once; rows and bytes of a lot. A row that is larger is sent alone.
+#: Rows that are read at once; rows and bytes of a shipment. A row that is larger is sent alone.
 AHEAD = 5_000
-LOT_ROWS = 500
-LOT_BYTES = 256 << 10
+SHIPMENT_ROWS = 500
+SHIPMENT_BYTES = 256 << 10
 MAX_ERROR = 300
 
 
 @dataclass(frozen=True)
-class Lot:
+class Shipment:
     """Rows `start` to `end` of a batch, as JSON."""
 
     start: Cursor
@@ -44,55 +45,57 @@ class Lot:
 
 @dataclass
 class Outbox:
-    """`last` is the last batch of a subscription that was cancelled, once that is known."""
+    """The rows for one receiver. `last` is the last batch of a subscription that was cancelled, once that is
+    known.
+    """
 
     entry: Entry
     delivery: Delivery
-    shelf: Shelf
+    reader: PageReader
     last: int | None = None
     failures: int = 0
     changed: bool = False
     idle_since: float | None = None  # when all that was there had been sent
     _ahead: deque[str] = field(default_factory=deque)
-    _rest: bool = False  # whether what is ahead reaches to the end of the batch
+    _to_end: bool = False  # whether what is ahead reaches to the end of the batch
 
     def __post_init__(self) -> None:
         self.receiver = receiver_of(self.delivery.address)
-        self.cursor = Cursor.read(self.delivery.place)
+        self.cursor = Cursor.read(self.delivery.cursor)
         self.sent, self.tried, self.error = self.delivery.sent, self.delivery.tried, self.delivery.error
         self.ended: str | None = None
 
-    def lot(self, latest: int) -> Lot | None:
-        """The next rows, None where there are none up to the latest batch."""
+    def next_shipment(self, latest: int) -> Shipment | None:
+        """Returns the next rows, None where there are none up to the latest batch."""
         stop = min(latest, self.cursor.batch + MOST_BATCHES)
-        while len(self._ahead) < LOT_ROWS and not self._rest and self.cursor.batch <= stop:
-            whole = self.shelf.rows(self.cursor.batch)
+        while len(self._ahead) < SHIPMENT_ROWS and not self._to_end and self.cursor.batch <= stop:
+            whole = self.reader.rows(self.cursor.batch)
             rows = whole.slice(self.cursor.row, AHEAD).to_pylist()
             self._ahead = deque(json.dumps(json_row(row), ensure_ascii=False) for row in rows)
-            self._rest = self.cursor.row + len(rows) >= whole.num_rows
-            self._go_on()
-        taken, size = 0, 0
+            self._to_end = self.cursor.row + len(rows) >= whole.num_rows
+            self._next_batch()
+        count, size = 0, 0
         for row in self._ahead:
             size += len(row.encode()) + 1
-            if taken and (size > LOT_BYTES or taken == LOT_ROWS):
+            if count and (size > SHIPMENT_BYTES or count == SHIPMENT_ROWS):
                 break
-            taken += 1
-        return Lot(self.cursor, tuple(self._ahead[place] for place in range(taken))) if taken else None
+            count += 1
+        return Shipment(self.cursor, tuple(islice(self._ahead, count))) if count else None
 
-    def _go_on(self) -> None:
-        """To the next batch, where nothing of this one is left."""
-        if self._rest and not self._ahead:
-            self.cursor, self._rest, self.changed = Cursor(self.cursor.batch + 1), False, True
+    def _next_batch(self) -> None:
+        """Goes to the next batch, where nothing of this one is left."""
+        if self._to_end and not self._ahead:
+            self.cursor, self._to_end, self.changed = Cursor(self.cursor.batch + 1), False, True
 
-    def acknowledged(self, lot: Lot) -> None:
-        for _ in lot.rows:
+    def acknowledged(self, shipment: Shipment) -> None:
+        for _ in shipment.rows:
             self._ahead.popleft()
-        self.cursor, self.sent = lot.end, self.sent + len(lot.rows)
+        self.cursor, self.sent = shipment.end, self.sent + len(shipment.rows)
         self.tried, self.error, self.failures, self.changed = now(), None, 0, True
-        self._go_on()
+        self._next_batch()
 
     def failed(self, reason: str) -> None:
-        self._rest = False
+        self._to_end = False
         self._ahead.clear()  # a receiver that is away for days keeps nothing in memory
         self.tried, self.error, self.changed = now(), reason[:MAX_ERROR], True
         self.failures += 1
@@ -104,11 +107,13 @@ class Outbox:
         self.ended, self.changed = now(), True
         return True
 
-    def state(self) -> State:
-        return self.entry.number, str(self.cursor), self.sent, self.tried, self.error, self.ended
+    def progress(self) -> DeliveryProgress:
+        return DeliveryProgress(
+            self.entry.number, str(self.cursor), self.sent, self.tried, self.error, self.ended
+        )
 
-    def body(self, lot: Lot) -> bytes:
-        """A webhook's request."""
+    def body(self, shipment: Shipment) -> bytes:
+        """Returns the body of a webhook's request."""
         head = {"subscription": self.entry.name, "label": self.entry.label, "stream": self.entry.stream}
-        facts = json.dumps(head | {"first": str(lot.start)}, ensure_ascii=False)
-        return f'{facts[:-1]}, "rows": [{",".join(lot.rows)}]}}'.encode()
+        facts = json.dumps(head | {"first": str(shipment.start)}, ensure_ascii=False)
+        return f'{facts[:-1]}, "rows": [{",".join(shipment.rows)}]}}'.encode()

@@ -1,9 +1,8 @@
 """Sends results to receivers, in a thread of the process that runs the streams.
 
-In: committed batches, and from the catalog who wants which of them from which place. Out: requests and
-messages, each at least once, in the order of the results, with a key to tell repeats. A place is noted after
-the receiver has acknowledged what came before it. Never: a wait of the stream for a receiver, or of one
-receiver for another: each has its own task, and tries again for ever, at growing intervals.
+Every row is sent at least once, in the order of the results, with a key by which repeats are recognised. How
+far sending has come is saved after the receiver has acknowledged the rows. Neither the stream nor another
+receiver waits for a receiver: each has its own task, which tries again for ever, at growing intervals.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from functools import partial
 import anyio
 from anyio import to_thread
 
-from anabranch.catalog import pages
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.deliveries import Deliveries
 from anabranch.catalog.entries import Entry
-from anabranch.catalog.layout import Layout
 from anabranch.catalog.receivers import Receivers
 from anabranch.model.receiver import Topic
-from anabranch.sending.outbox import Lot, Outbox
-from anabranch.sending.webhook import Failed, Webhooks
+from anabranch.results import pages
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
+from anabranch.sending.outbox import Outbox, Shipment
+from anabranch.sending.webhook import SendFailed, Webhooks
 
 log = logging.getLogger("anabranch.sending")
 
-#: How often it looks for new batches and receivers, and notes places.
+#: How often it looks for new batches and receivers, and saves how far it has come.
 LOOK_S = 0.5
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 #: So many batches after its cancellation a subscription may still have results: what was under way.
@@ -43,14 +42,14 @@ Produce = Callable[[str, str, Sequence[tuple[str, str, str]]], None]
 
 
 def wait_s(failures: int) -> float:
-    """1, 2, 4 ... 60 s, less up to a half, so that receivers that failed together do not come together."""
+    """Returns 1, 2, 4 ... 60 s, less up to a half, so that those that failed together do not try together."""
     longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(failures - 1, 10))
     return float(longest * random.uniform(0.5, 1.0))
 
 
 class Sender:
-    """`private`: also to addresses that are not public, and to Kafka, for whoever asks; what the job file and
-    local commands ask may go anywhere.
+    """Sends for all subscriptions of a job. `private`: also to addresses that are not public, and to Kafka,
+    for callers of a service; what the job file and local commands register may go anywhere.
     """
 
     def __init__(self, layout: Layout, private: bool = True, produce: Produce | None = None) -> None:
@@ -81,7 +80,7 @@ class Sender:
     async def _run(self) -> None:
         self._webhooks, self._reading = Webhooks(), anyio.CapacityLimiter(READERS)
         waiting = anyio.CapacityLimiter(1)
-        begun: set[int] = set()
+        started: set[int] = set()
         looked: float | None = None  # when it first looked after it was told to stop
         async with anyio.create_task_group() as tasks:
             while looked is None or not self._done(looked):
@@ -92,15 +91,15 @@ class Sender:
                     log.warning("receivers cannot be looked up: %s", error)
                 if stopping and looked is None:
                     looked = time.monotonic()
-                for number in self._boxes.keys() - begun:
-                    begun.add(number)
+                for number in self._boxes.keys() - started:
+                    started.add(number)
                     tasks.start_soon(self._follow, self._boxes[number])
                 if stopping:
                     await self._pause()
-                else:  # where nobody is to be sent anything, a stop takes no time
+                else:  # where there is nothing to send, a stop takes no time
                     await to_thread.run_sync(self._stopping.wait, LOOK_S, limiter=waiting)
             tasks.cancel_scope.cancel()
-        await to_thread.run_sync(self._note)
+        await to_thread.run_sync(self._save)
         await self._webhooks.close()
 
     async def _pause(self) -> None:
@@ -113,39 +112,39 @@ class Sender:
         )
 
     def _look(self) -> None:
-        """Notes how far it has come; then what is new."""
-        self._note()
+        """Saves how far it has come; then looks for new batches, receivers and cancellations."""
+        self._save()
         streams = None
         for entry, delivery in self._receivers.open():
-            place = (entry.stream, entry.family)
+            key = (entry.stream, entry.family)
             if entry.number not in self._boxes:
                 streams = streams or self._catalog.streams()
-                shelf = pages.results(self._deliveries, entry, streams[entry.stream])
-                self._boxes[entry.number] = Outbox(entry, delivery, shelf)
-            self._latest.setdefault(place, -1)
+                reader = pages.result_reader(self._deliveries, entry, streams[entry.stream])
+                self._boxes[entry.number] = Outbox(entry, delivery, reader)
+            self._latest.setdefault(key, -1)
             box = self._boxes[entry.number]
             if not entry.active and box.last is None and self._passed(entry):
-                box.last = self._deliveries.latest(*place) + AFTER_CANCEL
-        for place in self._latest:
-            self._latest[place] = self._deliveries.latest(*place)
+                box.last = self._deliveries.latest(*key) + AFTER_CANCEL
+        for key in self._latest:
+            self._latest[key] = self._deliveries.latest(*key)
 
-    def _note(self) -> None:
+    def _save(self) -> None:
         changed = [box for box in self._boxes.values() if box.changed]
         for box in changed:
-            box.changed = False  # before its state is taken: what changes meanwhile is noted next time
-        states = [box.state() for box in changed]
+            box.changed = False  # before its progress is read: what changes meanwhile is saved next time
+        progress = [box.progress() for box in changed]
         try:
-            self._receivers.note(states)
+            self._receivers.save(progress)
         except Exception:
             for box in changed:
                 box.changed = True
             raise
-        for number, *_, ended in states:
-            if ended is not None:
-                del self._boxes[number]
+        for each in progress:
+            if each.ended is not None:
+                del self._boxes[each.number]
 
     def _passed(self, entry: Entry) -> bool:
-        """Whether the stream is behind the end of a subscription that was cancelled."""
+        """Whether the stream has passed the time of a cancellation."""
         last = self._deliveries.books(entry.stream).get("last")
         return entry.cancel is None or (last is not None and last > entry.cancel)
 
@@ -154,28 +153,29 @@ class Sender:
         while not box.finished():
             latest = self._latest[box.entry.stream, box.entry.family]
             try:
-                lot = await to_thread.run_sync(box.lot, latest, limiter=self._reading)
-                if lot is not None:
+                shipment = await to_thread.run_sync(box.next_shipment, latest, limiter=self._reading)
+                if shipment is not None:
                     box.idle_since = None
-                    await self._send(box, lot, own)
-                    box.acknowledged(lot)
+                    await self._send(box, shipment, own)
+                    box.acknowledged(shipment)
                 elif box.cursor.batch > latest:
                     box.idle_since = time.monotonic()
                     await self._pause()
             except Exception as error:
-                box.failed(str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}")
+                kind = "" if isinstance(error, SendFailed) else f"{type(error).__name__}: "
+                box.failed(f"{kind}{error}")
                 await anyio.sleep(wait_s(box.failures))
 
-    async def _send(self, box: Outbox, lot: Lot, own: anyio.CapacityLimiter) -> None:
+    async def _send(self, box: Outbox, shipment: Shipment, own: anyio.CapacityLimiter) -> None:
         number, allowed = box.entry.number, self.private or box.entry.owner is None
         receiver = box.receiver
         if not isinstance(receiver, Topic):
-            key = f"{self._sink}-{number}-{lot.start}-{lot.end.row}"
-            await self._webhooks.post(receiver.url, box.body(lot), key, allowed, own)
+            key = f"{self._sink}-{number}-{shipment.start}-{shipment.end.row}"
+            await self._webhooks.post(receiver.url, box.body(shipment), key, allowed, own)
             return
         if self.produce is None or not allowed:
-            raise Failed("this service sends nothing to Kafka")
-        ids = [f"{self._sink}-{number}-{id}" for id in lot.ids()]
-        messages = [(box.entry.label, row, id) for row, id in zip(lot.rows, ids, strict=True)]
+            raise SendFailed("this service sends nothing to Kafka")
+        ids = [f"{self._sink}-{number}-{id}" for id in shipment.ids()]
+        messages = [(box.entry.label, row, id) for row, id in zip(shipment.rows, ids, strict=True)]
         work = partial(self.produce, receiver.servers, receiver.name, messages)
         await to_thread.run_sync(work, abandon_on_cancel=True, limiter=own)

@@ -1,8 +1,8 @@
-"""A webhook: a request with a few rows, and whether it arrived.
+"""A webhook: a request with some rows, and whether it arrived.
 
-In: an address, a body and its key. Out: nothing when the receiver answered 2xx, Failed with the reason when
-it did not. Never: a redirect that is followed; a proxy; an address that is not public, where only such are
-allowed: the name is looked up here, and the connection goes to the very address that was looked at.
+A request has arrived when the receiver answers 2xx. No redirect is followed and no proxy is used. Where only
+public addresses are allowed, the name is looked up here, and the connection goes to the very address that was
+checked.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from anabranch.model.errors import JobError
 from anabranch.model.receiver import Topic, receiver_of
 
 CONNECT_S = 5.0
-#: One try from its beginning to the answer.
+#: How long one try may take, up to the answer.
 TRY_S = 15.0
-#: As much of an answer is read, so that the connection can be used again.
+#: So much of an answer is read, so that the connection can be used again.
 ANSWER_BYTES = 64 << 10
 
 KEY = "Idempotency-Key"
@@ -30,12 +30,12 @@ KEY = "Idempotency-Key"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
-class Failed(Exception):
-    """A try that did not arrive; another will follow."""
+class SendFailed(Exception):
+    """A request that did not arrive; another will follow."""
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is one of the whole internet, also where it wraps another one."""
+    """Whether an address belongs to the public internet, also where it contains another one."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
@@ -57,7 +57,7 @@ def check_public(address: str) -> None:
 
 
 class Webhooks:
-    """One for a process. A receiver has one request under way at most, so connections need no limit."""
+    """The client of a process. A receiver has at most one request under way, so connections need no limit."""
 
     def __init__(self) -> None:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
@@ -70,19 +70,21 @@ class Webhooks:
         await self._http.aclose()
 
     async def post(
-        self, url: str, body: bytes, key: str, private: bool, looking: anyio.CapacityLimiter
+        self, url: str, body: bytes, key: str, private: bool, lookups: anyio.CapacityLimiter
     ) -> None:
-        """`looking` bounds the threads that look up this receiver's name; a lookup can hang for long."""
+        """Sends a request; SendFailed if it does not arrive. `lookups` limits the threads that look up this
+        receiver's name; a lookup can take long.
+        """
         try:
             with anyio.fail_after(TRY_S):
-                await self._posted(httpx.URL(url), body, key, await _found(url, private, looking))
+                await self._post(httpx.URL(url), body, key, await _addresses(url, private, lookups))
         except TimeoutError:
-            raise Failed(f"no answer within {TRY_S:g} s") from None
+            raise SendFailed(f"no answer within {TRY_S:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            raise Failed(f"{type(error).__name__}: {error}".removesuffix(": ")) from None
+            raise SendFailed(f"{type(error).__name__}: {error}".removesuffix(": ")) from None
 
-    async def _posted(self, url: httpx.URL, body: bytes, key: str, addresses: list[str]) -> None:
-        for place, address in enumerate(addresses, start=1):
+    async def _post(self, url: httpx.URL, body: bytes, key: str, addresses: list[str]) -> None:
+        for number, address in enumerate(addresses, start=1):
             request = self._http.build_request(
                 "POST",
                 url.copy_with(host=address),
@@ -93,21 +95,21 @@ class Webhooks:
             try:
                 answer = await self._http.send(request, stream=True)
             except httpx.ConnectError:
-                if place == len(addresses):
+                if number == len(addresses):
                     raise
                 continue
             try:
-                await _judged(answer)
+                await _check(answer)
             finally:
                 await answer.aclose()
             return
 
 
-async def _judged(answer: httpx.Response) -> None:
+async def _check(answer: httpx.Response) -> None:
     if answer.is_redirect:
-        raise Failed(f"it answered {answer.status_code}, a redirect; give the address that it leads to")
+        raise SendFailed(f"it answered {answer.status_code}, a redirect; give the address that it leads to")
     if not answer.is_success:
-        raise Failed(f"it answered {answer.status_code}")
+        raise SendFailed(f"it answered {answer.status_code}")
     read = 0
     async for some in answer.aiter_raw():
         read += len(some)
@@ -115,21 +117,21 @@ async def _judged(answer: httpx.Response) -> None:
             return
 
 
-async def _found(url: str, private: bool, looking: anyio.CapacityLimiter) -> list[str]:
-    """The addresses of the host."""
+async def _addresses(url: str, private: bool, lookups: anyio.CapacityLimiter) -> list[str]:
+    """Returns the addresses of the host."""
     target = httpx.URL(url)
     try:
-        found = [str(ipaddress.ip_address(target.host))]
+        addresses = [str(ipaddress.ip_address(target.host))]
     except ValueError:
-        answers = await to_thread.run_sync(
+        infos = await to_thread.run_sync(
             lambda: socket.getaddrinfo(target.host, None, type=socket.SOCK_STREAM),
             abandon_on_cancel=True,
-            limiter=looking,
+            limiter=lookups,
         )
-        found = list(dict.fromkeys(str(answer[4][0]) for answer in answers))
-    if not private and not all(map(is_public, found)):
-        raise Failed(_not_public(target.host))
-    return found
+        addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
+    if not private and not all(map(is_public, addresses)):
+        raise SendFailed(_not_public(target.host))
+    return addresses
 
 
 def _not_public(host: str) -> str:

@@ -1,11 +1,9 @@
-"""One envelope for everything that goes wrong.
-
-In: errors of ours, of the framework and of nobody's doing. Out: a status and
+"""One form for everything that goes wrong: a status and
 
     {"error": {"code": "query", "message": "unknown column 'enn' in stream photons; did you mean 'en'?",
                "text": "... with the line of the query and a mark below", "place": {"offset": 7, ...}}}
 
-Never: a traceback, or anything else of the inside of the service.
+Errors of ours, of the framework and unexpected ones all have it. No traceback leaves the service.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ log = logging.getLogger("anabranch.service")
 
 
 class Refused(JobError):
-    """A request that is not done, with the status that says why."""
+    """A request that is refused, with the status that says why."""
 
     def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -39,19 +37,19 @@ def unknown(message: str) -> Refused:
 CODES = {400: "request", 401: "token", 403: "role", 404: "unknown", 405: "method", 413: "size", 429: "limit"}
 
 
-def answer(error: Exception) -> JSONResponse:
-    """The envelope of an error."""
+def response_to(error: Exception) -> JSONResponse:
+    """Returns the response to an error."""
     match error:
         case Refused():
             return envelope(error.status, error.code, str(error), headers=error.headers)
         case QueryError():
-            return envelope(422, "query", error.message, str(error), _place(error))
+            return envelope(422, "query", error.message, str(error), _position(error))
         case TooManyError():
             return envelope(429, "limit", str(error))
         case JobError():
             return envelope(400, "request", str(error))
         case RequestValidationError():
-            return envelope(422, "request", "; ".join(map(_said, error.errors())))
+            return envelope(422, "request", "; ".join(map(_in_words, error.errors())))
         case HTTPException():
             code = CODES.get(error.status_code, "request")
             return envelope(error.status_code, code, str(error.detail), headers=dict(error.headers or {}))
@@ -78,29 +76,29 @@ def envelope(
 
 
 def handle(app: FastAPI) -> None:
-    """Makes every error of the application one of these answers."""
+    """Gives every error of the application this form."""
 
     async def handler(request: Request, error: Exception) -> JSONResponse:
-        return answer(error)
+        return response_to(error)
 
     for kind in (AnabranchError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handler)
 
 
-def _place(error: QueryError) -> dict[str, int] | None:
-    """Where in the query; lines and columns from 1."""
-    if error.place is None:
+def _position(error: QueryError) -> dict[str, int] | None:
+    """Returns where in the query it is; lines and columns from 1."""
+    if error.offset is None:
         return None
-    before = error.text[: error.place]
-    column = error.place - (before.rfind("\n") + 1) + 1
+    before = error.text[: error.offset]
+    column = error.offset - (before.rfind("\n") + 1) + 1
     return {
-        "offset": error.place,
+        "offset": error.offset,
         "length": error.length,
         "line": before.count("\n") + 1,
         "column": column,
     }
 
 
-def _said(wrong: dict[str, Any]) -> str:
+def _in_words(wrong: dict[str, Any]) -> str:
     """`body.query: Field required`"""
     return f"{'.'.join(map(str, wrong.get('loc', ())))}: {wrong.get('msg', 'wrong')}"

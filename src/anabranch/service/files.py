@@ -1,7 +1,7 @@
-"""The dashboard's files: pages, style and scripts as they lie in the package.
+"""The dashboard's files: pages, style and scripts of the package.
 
-In: requests for one of them, from anybody; they say nothing about the streams. Out: the file, with headers
-that let a browser run no other script and ask no other machine. Never: a file that is not listed.
+They need no token, as they say nothing about the streams. Their headers let a browser run no other script and
+connect to no other machine.
 """
 
 from __future__ import annotations

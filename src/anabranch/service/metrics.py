@@ -1,7 +1,7 @@
 """What Prometheus reads at /metrics.
 
-In: the last manifest of every stream and family, the catalog, what Spark says. Out: lines of text. Never: a
-file of results twice; the counts of a batch are added once, and kept.
+It comes from the last manifest of every stream and family, the catalog, and Spark. Results are counted batch
+by batch; each file of results is read once.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from anabranch.catalog.deliveries import Manifest
 from anabranch.catalog.entries import Entry
 from anabranch.families.registry import family as family_of
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import MICROSECONDS, Stream
-from anabranch.service.desk import Desk
+from anabranch.results.manifests import Manifest
+from anabranch.service.job_service import JobService
 
 Sample = tuple[dict[str, str], float]
 
@@ -30,16 +30,16 @@ BOOKS = {
 
 
 class Metrics:
-    """One for a service; may be used from several threads."""
+    """One per service; may be used from several threads."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, service: JobService) -> None:
+        self.service = service
         self._counts: dict[tuple[str, str, str], Counter[str]] = {}
         self._read: dict[tuple[str, str, str], int] = {}
         self._lock = threading.Lock()
 
     def text(self, listeners: int) -> str:
-        entries = self.desk.catalog.subscriptions(state=None)
+        entries = self.service.catalog.subscriptions(state=None)
         lines = [
             *self._delivered(),
             *self._measured(),
@@ -50,38 +50,38 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
     def _delivered(self) -> Iterator[str]:
-        found = list(self._last())
+        last = list(self._last())
         for key, (name, text) in BOOKS.items():
             kind = "counter" if name.endswith("_total") else "gauge"
-            samples = [(at, m.books[key]) for at, _, m in found if key in m.books]
+            samples = [(labels, m.books[key]) for labels, _, m in last if key in m.books]
             yield from _family(name, text, kind, samples)
-        yield from _family("batches_total", "Batches.", "counter", [(at, m.batch + 1) for at, _, m in found])
-        ages = [(at, self._age(at, manifest)) for at, _, manifest in found]
+        batches = [(labels, m.batch + 1) for labels, _, m in last]
+        yield from _family("batches_total", "Batches.", "counter", batches)
+        ages = [(labels, self._age(labels, manifest)) for labels, _, manifest in last]
         yield from _family("batch_age_seconds", "Time since the last batch.", "gauge", ages)
-        lags = [(at, lag) for at, stream, m in found if (lag := lag_seconds(stream, m)) is not None]
+        lags = [(labels, lag) for labels, stream, m in last if (lag := lag_seconds(stream, m)) is not None]
         yield from _family("lag_seconds", "Now minus the time of the last item.", "gauge", lags)
 
     def _last(self) -> Iterator[tuple[dict[str, str], Stream, Manifest]]:
-        """The last batch of every family of a stream."""
-        for name, stream in self.desk.catalog.streams().items():
-            for family in self.desk.layout.families(name):
-                latest = self.desk.deliveries.latest(name, family)
-                manifest = self.desk.deliveries.manifest(name, family, latest)
+        """Gives the last batch of every family of every stream."""
+        for name, stream in self.service.catalog.streams().items():
+            for family in self.service.layout.families(name):
+                latest = self.service.deliveries.latest(name, family)
+                manifest = self.service.deliveries.manifest(name, family, latest)
                 if manifest is not None:
                     yield {"stream": name, "family": family}, stream, manifest
 
-    def _age(self, at: dict[str, str], manifest: Manifest) -> float:
-        return max(
-            0.0, time.time() - self.desk.deliveries.written(at["stream"], at["family"], manifest.batch)
-        )
+    def _age(self, labels: dict[str, str], manifest: Manifest) -> float:
+        written = self.service.deliveries.written(labels["stream"], labels["family"], manifest.batch)
+        return max(0.0, time.time() - written)
 
     def _measured(self) -> Iterator[str]:
-        found = [({"stream": m.stream, "family": m.family}, m) for m in self.desk.measured()]
-        seconds = [(at, m.batch_seconds) for at, m in found]
+        measured = [({"stream": m.stream, "family": m.family}, m) for m in self.service.measured()]
+        seconds = [(labels, m.batch_seconds) for labels, m in measured]
         yield from _family("batch_seconds", "How long the last batch took.", "gauge", seconds)
-        state = [(at, float(m.state_bytes)) for at, m in found]
+        state = [(labels, float(m.state_bytes)) for labels, m in measured]
         yield from _family("state_bytes", "What Spark's state stores hold in memory.", "gauge", state)
-        behind = [(at, m.behind) for at, m in found if m.behind is not None]
+        behind = [(labels, m.behind) for labels, m in measured if m.behind is not None]
         yield from _family("behind_items", "Items in the source that are not read yet.", "gauge", behind)
 
     def _results(self, entries: list[Entry]) -> Iterator[Sample]:
@@ -89,30 +89,30 @@ class Metrics:
             yield {"stream": entry.stream, "kind": entry.kind, "subscription": entry.label}, count
 
     def counts(self, entries: list[Entry]) -> list[int]:
-        """How many results each has."""
-        streams = self.desk.catalog.streams()
+        """Counts the results of each."""
+        streams = self.service.catalog.streams()
         out: list[int] = []
         with self._lock:
             fresh: set[tuple[str, str, str]] = set()
             for entry in entries:
                 table, _ = family_of(entry.family).shown(streams[entry.stream], entry.spec)
-                place = (entry.stream, entry.family, table)
-                if place not in fresh:
-                    self._catch_up(*place)
-                    fresh.add(place)
-                out.append(self._counts[place][entry.label])
+                key = (entry.stream, entry.family, table)
+                if key not in fresh:
+                    self._catch_up(*key)
+                    fresh.add(key)
+                out.append(self._counts[key][entry.label])
         return out
 
     def _catch_up(self, stream: str, family: str, table: str) -> None:
         """Adds the batches that came since the last time."""
-        place = (stream, family, table)
-        counts = self._counts.setdefault(place, Counter())
-        first, latest = self._read.get(place, -1) + 1, self.desk.deliveries.latest(stream, family)
+        key = (stream, family, table)
+        counts = self._counts.setdefault(key, Counter())
+        first, latest = self._read.get(key, -1) + 1, self.service.deliveries.latest(stream, family)
         for batch in range(first, latest + 1):
-            manifest = self.desk.deliveries.manifest(stream, family, batch)
+            manifest = self.service.deliveries.manifest(stream, family, batch)
             if manifest is not None:
-                counts.update(self.desk.deliveries.counts_of(manifest, table))
-            self._read[place] = batch
+                counts.update(self.service.deliveries.counts_of(manifest, table))
+            self._read[key] = batch
 
 
 def _kinds(entries: Iterable[Entry]) -> list[Sample]:

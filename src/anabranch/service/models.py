@@ -1,4 +1,4 @@
-"""What goes over the wire, with examples; OpenAPI is made from it."""
+"""The JSON of requests and answers, with examples; OpenAPI is made from it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from anabranch.catalog.entries import Entry
-from anabranch.catalog.job import MAX_NAME
 from anabranch.model.receiver import MAX_ADDRESS
 from anabranch.model.stream import Stream
+from anabranch.model.subscription import MAX_NAME
 
-#: What is said of a subscription that its entry does not hold.
+#: Fields of a subscription that its entry in the catalog does not have.
 DERIVED = ("parts", "results", "delivery")
 
-#: A query's text; the language itself takes less, and says so with more words.
+#: The longest text of a query; the language itself takes less, and explains its refusal better.
 MAX_QUERY = 128 << 10
 
 Moment = Annotated[
@@ -23,7 +23,7 @@ Moment = Annotated[
 ]
 
 
-class Asked(BaseModel):
+class SubscriptionRequest(BaseModel):
     """A query to be registered."""
 
     model_config = ConfigDict(
@@ -47,8 +47,8 @@ class Asked(BaseModel):
 
 
 class DeliveryFacts(BaseModel):
-    """How far sending has come. The next row is at `place`; `behind` batches have not been sent yet; `error`
-    is what the last try failed with."""
+    """How far sending has come. `place` is the cursor of the next row; `behind` batches have not been sent
+    yet; `error` is what the last try failed with."""
 
     receiver: str
     place: str
@@ -101,7 +101,7 @@ class SubscriptionFacts(BaseModel):
     cancelled: str | None
     owner: str | None
     query: str
-    results: Annotated[int | None, Field(description="Rows delivered, where `counts` asked for it.")] = None
+    results: Annotated[int | None, Field(description="Rows delivered, if the request has `counts`.")] = None
     delivery: DeliveryFacts | None = None
     parts: Annotated[
         list[str], Field(description="Labels of the other parts of a query over several streams.")
@@ -164,7 +164,7 @@ class ResultPage(BaseModel):
     more: bool
     kept_from: Annotated[
         str | None,
-        Field(description="Where earlier rows are no longer shown to the caller: the first place that is."),
+        Field(description="Where earlier rows are no longer shown to the caller: the first that is."),
     ] = None
 
 
@@ -183,7 +183,7 @@ class DeadPage(BaseModel):
     more: bool
 
 
-class Place(BaseModel):
+class ErrorPosition(BaseModel):
     offset: int
     length: int
     line: int
@@ -191,12 +191,12 @@ class Place(BaseModel):
 
 
 class ErrorFacts(BaseModel):
-    """`text` is what the command line shows, `place` where in the query it is."""
+    """`text` is what the command line shows, `place` the position in the query."""
 
     code: str
     message: str
     text: str
-    place: Place | None
+    place: ErrorPosition | None
 
 
 class ErrorEnvelope(BaseModel):

@@ -1,8 +1,8 @@
-"""Where the items of a stream are, for the map.
+"""The last positions of the items of a stream, for the map.
 
-In: a selection that the caller may see and that gives the position of every item. Out: the last positions: of
-every object the newest where the stream has objects, else of the newest items. Never: the source; the service
-knows of items only what was delivered.
+They come from the results of a selection that the caller may see and that gives the position of every item:
+the newest of every object where the stream has objects, else those of the newest items. The source is not
+read.
 """
 
 from __future__ import annotations
@@ -22,40 +22,42 @@ from anabranch.families.registry import family as family_of
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import NUMBER, Stream
 from anabranch.predicates.terms import TRUE, to_json
-from anabranch.service.desk import Caller, Desk
+from anabranch.service.job_service import Caller, JobService
 
 #: So many positions are kept of a stream; a cluster's member that is older is not drawn.
 MOST_KEPT = 50_000
-#: The positions of so many subscriptions.
+#: The positions of so many subscriptions are kept.
 MOST_FOLLOWED = 16
-#: How far back the first look goes.
+#: So many batches back are read at first.
 RECENT_BATCHES = 100
 
 XY = tuple[float, float]
 
 
 @dataclass
-class Followed:
-    """The positions that one subscription gives."""
+class FollowedPositions:
+    """The positions from the results of one subscription."""
 
     entry: Entry
-    read: int | None = None  # the last batch that was taken in
+    read: int | None = None  # the last batch that was read
     items: OrderedDict[Any, XY] = field(default_factory=OrderedDict)  # id or number -> x, y
     objects: OrderedDict[Any, XY] = field(default_factory=OrderedDict)
 
 
 class Positions:
-    """One for a service; may be used from several threads."""
+    """One per service; may be used from several threads."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, service: JobService) -> None:
+        self.service = service
         #: stream, whose -> version of the catalog, the subscription
         self._chosen: dict[tuple[str, str | None], tuple[int, Entry | None]] = {}
-        self._followed: OrderedDict[int, Followed] = OrderedDict()
+        self._followed: OrderedDict[int, FollowedPositions] = OrderedDict()
         self._lock = threading.Lock()
 
     def last(self, caller: Caller, stream: Stream, limit: int) -> tuple[Entry | None, list[tuple[Any, XY]]]:
-        """The newest first, and the subscription they come from; None where none gives all positions."""
+        """Returns positions, the newest first, and the subscription they come from; None where none gives all
+        positions.
+        """
         with self._lock:
             followed = self._caught_up(caller, stream)
             if followed is None:
@@ -64,19 +66,19 @@ class Positions:
             return followed.entry, list(islice(reversed(shown.items()), limit))
 
     def of(self, caller: Caller, stream: Stream, names: list[Any]) -> list[XY | None]:
-        """Of items by their ids; None where it is not known."""
+        """Returns positions of items by their ids; None where one is not known."""
         with self._lock:
             followed = self._caught_up(caller, stream)
             return [None if followed is None else followed.items.get(name) for name in names]
 
-    def _caught_up(self, caller: Caller, stream: Stream) -> Followed | None:
-        key, version = (stream.name, caller.only), self.desk.catalog.version(stream.name, "filters")
+    def _caught_up(self, caller: Caller, stream: Stream) -> FollowedPositions | None:
+        key, version = (stream.name, caller.only), self.service.catalog.version(stream.name, "filters")
         if key not in self._chosen or self._chosen[key][0] != version:
             self._chosen[key] = version, self._choice(caller, stream)
         entry = self._chosen[key][1]
         if entry is None:
             return None
-        followed = self._followed.pop(entry.number, None) or Followed(entry)
+        followed = self._followed.pop(entry.number, None) or FollowedPositions(entry)
         self._followed[entry.number] = followed
         if len(self._followed) > MOST_FOLLOWED:
             self._followed.popitem(last=False)
@@ -84,30 +86,30 @@ class Positions:
         return followed
 
     def _choice(self, caller: Caller, stream: Stream) -> Entry | None:
-        """The first selection of all items that gives their positions and what names them."""
+        """Returns the first selection of all items that has their positions and ids."""
         if len(stream.position) < 2:
             return None
         wanted = {shown.stored for shown in _shown(stream)} - {NUMBER}
-        for entry in self.desk.catalog.subscriptions(stream.name, owner=caller.only, kind=SELECT):
+        for entry in self.service.catalog.subscriptions(stream.name, owner=caller.only, kind=SELECT):
             if entry.spec["condition"] == to_json(TRUE):
                 if wanted <= {shown.stored for shown in family_of("filters").shown(stream, entry.spec)[1]}:
                     return entry
         return None
 
-    def _read(self, followed: Followed, stream: Stream) -> None:
-        deliveries, entry = self.desk.deliveries, followed.entry
+    def _read(self, followed: FollowedPositions, stream: Stream) -> None:
+        deliveries, entry = self.service.deliveries, followed.entry
         latest = deliveries.latest(entry.stream, entry.family)
         first = max(0, latest + 1 - RECENT_BATCHES) if followed.read is None else followed.read + 1
         table = family_of("filters").table(SELECT)
         for batch in range(first, latest + 1):
             manifest = deliveries.manifest(entry.stream, entry.family, batch)
             if manifest is not None:
-                _take(followed, deliveries.rows(manifest, table, entry.label, _shown(stream)))
+                _add(followed, deliveries.rows(manifest, table, entry.label, _shown(stream)))
             followed.read = batch
 
 
 def _shown(stream: Stream) -> list[Shown]:
-    """Under names of our own, whatever the subscriber calls them."""
+    """Returns the columns under names of ours, whatever the subscriber calls them."""
     kind = ColumnType.INT if stream.id is None else stream.type_of(stream.id)
     x, y = stream.position[:2]
     shown = [
@@ -119,16 +121,16 @@ def _shown(stream: Stream) -> list[Shown]:
     return shown
 
 
-def _take(followed: Followed, rows: pa.Table) -> None:
+def _add(followed: FollowedPositions, rows: pa.Table) -> None:
     rows = rows.slice(max(0, rows.num_rows - MOST_KEPT))
-    places = list(zip(rows.column("x").to_pylist(), rows.column("y").to_pylist(), strict=True))
-    _put(followed.items, rows.column("id").to_pylist(), places)
+    positions = list(zip(rows.column("x").to_pylist(), rows.column("y").to_pylist(), strict=True))
+    _put(followed.items, rows.column("id").to_pylist(), positions)
     if "object" in rows.schema.names:
-        _put(followed.objects, rows.column("object").to_pylist(), places)
+        _put(followed.objects, rows.column("object").to_pylist(), positions)
 
 
-def _put(known: OrderedDict[Any, XY], names: list[Any], places: list[tuple[Any, Any]]) -> None:
-    for name, (x, y) in zip(names, places, strict=True):
+def _put(known: OrderedDict[Any, XY], names: list[Any], positions: list[tuple[Any, Any]]) -> None:
+    for name, (x, y) in zip(names, positions, strict=True):
         if x is not None and y is not None:
             known.pop(name, None)
             known[name] = (x, y)

@@ -1,7 +1,6 @@
 """The paths of the service.
 
-In: requests of callers that the gate let through. Out: what the desk answers. Names of subscriptions may hold
-any letter, slashes too: they stand last in a path.
+Names of subscriptions may have any letter, also slashes: they stand last in a path.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from anabranch.catalog.entries import ACTIVE
-from anabranch.catalog.pages import Cursor, Page
-from anabranch.service.desk import Desk, moment_of
+from anabranch.chain.json_rows import json_row
+from anabranch.results.pages import Cursor, Page
+from anabranch.service.access import Access, AnyCaller, Editor, Viewer
 from anabranch.service.errors import Refused
 from anabranch.service.events import events
-from anabranch.service.gate import Changes, Gate, Known, SeesAll
+from anabranch.service.job_service import JobService, moment_of
 from anabranch.service.metrics import Metrics
 from anabranch.service.models import (
-    Asked,
     DeadPage,
     ErrorEnvelope,
     Health,
@@ -29,11 +28,11 @@ from anabranch.service.models import (
     StreamFacts,
     SubscriptionFacts,
     SubscriptionPage,
+    SubscriptionRequest,
 )
-from anabranch.zones.jsonlines import json_row
 
 ARROW = "application/vnd.apache.arrow.stream"
-#: Where a page of Arrow goes on, as JSON says in its body.
+#: Headers of a page in Arrow, for what JSON says in its body.
 NEXT, MORE, KEPT_FROM = "Anabranch-Next", "Anabranch-More", "Anabranch-Kept-From"
 
 MAX_ROWS = 10_000
@@ -43,11 +42,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     for status, text in {
         400: "The request says something that cannot be done.",
         401: "A token is needed.",
-        403: "The token's role does not reach.",
+        403: "The token's role is not enough.",
         404: "There is no such thing, or it is somebody else's.",
         409: "The name is taken, or the subscription has ended.",
         413: "The request is too large.",
-        422: "The query is refused, with its place; or a value has the wrong form.",
+        422: "The query is refused, with the position; or a value has the wrong form.",
         429: "A limit of the owner.",
     }.items()
 }
@@ -62,41 +61,41 @@ After = Annotated[
 Rows = Annotated[int, Query(ge=1, le=MAX_ROWS, description="At most so many rows.")]
 
 
-def desk_of(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+def service_of(request: Request) -> JobService:
+    service: JobService = request.app.state.service
+    return service
 
 
 # --- streams ---
 
 
 @api.get("/streams", tags=["streams"])
-def list_streams(request: Request, caller: Known) -> list[StreamFacts]:
+def list_streams(request: Request, caller: AnyCaller) -> list[StreamFacts]:
     """All streams: columns, settings in stored units, books."""
-    desk = desk_of(request)
-    return [desk.stream_facts(stream) for stream in desk.catalog.streams().values()]
+    service = service_of(request)
+    return [service.stream_facts(stream) for stream in service.catalog.streams().values()]
 
 
 @api.get("/streams/{name}", tags=["streams"])
 def show_stream(
-    request: Request, caller: Known, name: Annotated[str, Path(examples=["photons"])]
+    request: Request, caller: AnyCaller, name: Annotated[str, Path(examples=["photons"])]
 ) -> StreamFacts:
-    desk = desk_of(request)
-    return desk.stream_facts(desk.stream(name))
+    service = service_of(request)
+    return service.stream_facts(service.stream(name))
 
 
 @api.get("/dead-letters/{stream}", tags=["streams"], responses={200: {"content": {ARROW: {}}}})
 def dead_letters(
     request: Request,
-    caller: Known,
+    caller: AnyCaller,
     stream: Annotated[str, Path(examples=["photons"])],
     after: After = None,
     limit: Rows = 100,
     accept: Annotated[str | None, Header()] = None,
 ) -> DeadPage:
-    """What was late or rejected, and why."""
-    page = desk_of(request).dead_letters(stream).page(Cursor.read(after), limit)
-    return _answered(page, accept)  # type: ignore[return-value]
+    """Rows that were late or rejected, and why."""
+    page = service_of(request).dead_letters(stream).page(Cursor.read(after), limit)
+    return _page_response(page, accept)  # type: ignore[return-value]
 
 
 # --- subscriptions ---
@@ -105,7 +104,7 @@ def dead_letters(
 @api.get("/subscriptions", tags=["subscriptions"])
 def list_subscriptions(
     request: Request,
-    caller: Known,
+    caller: AnyCaller,
     every: Annotated[bool, Query(alias="all", description="Also those that were cancelled.")] = False,
     counts: Annotated[bool, Query(description="Say how many results each has.")] = False,
     search: Annotated[
@@ -113,45 +112,46 @@ def list_subscriptions(
         Query(max_length=200, description="Only those with this text in the name or the query, in any case."),
     ] = "",
     kind: Annotated[str | None, Query(max_length=20, description="Only those of this kind.")] = None,
+    stream: Annotated[str | None, Query(max_length=200, description="Only those of this stream.")] = None,
     after: Annotated[int, Query(ge=0, le=2**62, description="A page's `next`.")] = 0,
     limit: Rows = 1_000,
 ) -> SubscriptionPage:
     """The caller's subscriptions, by number; viewers and admins see everybody's."""
-    desk = desk_of(request)
+    service = service_of(request)
     state = None if every else ACTIVE
-    found = desk.catalog.page(after, limit + 1, state, caller.only, kind, search)
-    shown = desk.facts_of(found[:limit])
+    found = service.catalog.page(after, limit + 1, state, caller.only, kind, search, stream)
+    shown = service.facts_of(found[:limit])
     if counts:
-        made: Metrics = request.app.state.metrics
-        for facts, count in zip(shown, made.counts(found[:limit]), strict=True):
+        metrics: Metrics = request.app.state.metrics
+        for facts, count in zip(shown, metrics.counts(found[:limit]), strict=True):
             facts.results = count
     return SubscriptionPage(subscriptions=shown, next=shown[-1].number if len(found) > limit else None)
 
 
 @api.post("/subscriptions", tags=["subscriptions"], status_code=201)
-def register(request: Request, caller: Changes, asked: Asked) -> SubscriptionFacts:
-    """Registers a query. A stream that runs takes it up with its next batches."""
-    desk = desk_of(request)
-    begin = moment_of(asked.activate, "activate")
-    return desk.facts(desk.subscribe(caller, asked.name, asked.query, begin, asked.deliver))
+def register(request: Request, caller: Editor, new: SubscriptionRequest) -> SubscriptionFacts:
+    """Registers a query. On a stream that runs, it takes effect within two batches."""
+    service = service_of(request)
+    activate = moment_of(new.activate, "activate")
+    return service.facts(service.subscribe(caller, new.name, new.query, activate, new.deliver))
 
 
 @api.get("/subscriptions/{name:path}", tags=["subscriptions"])
-def show(request: Request, caller: Known, name: Name) -> SubscriptionFacts:
-    desk = desk_of(request)
-    return desk.facts(desk.subscription(caller, name))
+def show(request: Request, caller: AnyCaller, name: Name) -> SubscriptionFacts:
+    service = service_of(request)
+    return service.facts(service.subscription(caller, name))
 
 
 @api.delete("/subscriptions/{name:path}", tags=["subscriptions"])
 def cancel(
     request: Request,
-    caller: Changes,
+    caller: Editor,
     name: Name,
     at: Annotated[str | None, Query(description="Let it see the items up to this time.")] = None,
 ) -> SubscriptionFacts:
-    """Ends a subscription: now, or at a time of the stream. Its results stay."""
-    desk = desk_of(request)
-    return desk.facts(desk.cancel(caller, name, moment_of(at, "at")))
+    """Cancels a subscription: now, or at a time of the stream. Its results stay."""
+    service = service_of(request)
+    return service.facts(service.cancel(caller, name, moment_of(at, "at")))
 
 
 # --- results ---
@@ -160,15 +160,15 @@ def cancel(
 @api.get("/results/{name:path}", tags=["results"], responses={200: {"content": {ARROW: {}}}})
 def results(
     request: Request,
-    caller: Known,
+    caller: AnyCaller,
     name: Name,
     after: After = None,
     limit: Rows = 100,
     accept: Annotated[str | None, Header()] = None,
 ) -> ResultPage:
     """A page of results in order, as JSON or, where `Accept` says so, as an Arrow stream."""
-    page = desk_of(request).results(caller, name).page(Cursor.read(after), limit)
-    return _answered(page, accept)  # type: ignore[return-value]
+    page = service_of(request).results(caller, name).page(Cursor.read(after), limit)
+    return _page_response(page, accept)  # type: ignore[return-value]
 
 
 @api.get(
@@ -179,35 +179,36 @@ def results(
 )
 def live(
     request: Request,
-    caller: Known,
+    caller: AnyCaller,
     name: Name,
     after: After = None,
     last_event_id: Annotated[str | None, Header(description="The last event that was seen.")] = None,
 ) -> StreamingResponse:
-    """Results live, an event a row, from the beginning or from behind the last event seen. `event: end` comes
-    when the stream has ended, `event: gap` where rows are left out that are no longer shown to the caller.
+    """Results live, one event per row, from the beginning or from after the last event seen. `event: end`
+    comes when the stream has ended, `event: gap` where rows are left out that are no longer shown to the
+    caller.
     """
-    gate: Gate = request.app.state.gate
-    shelf = desk_of(request).results(caller, name)
+    access: Access = request.app.state.access
+    reader = service_of(request).results(caller, name)
     cursor = Cursor.read(last_event_id or after)
-    gate.check_listeners(caller)
+    access.check_listeners(caller)
 
-    def welcome() -> bool:
+    def may_stay() -> bool:
         try:
-            return gate.recognised(request) == caller
+            return access.caller(request) == caller
         except Refused:
             return False
 
     async def body() -> Any:
-        with gate.listening(caller):
-            async for event in events(shelf, cursor, welcome):
+        with access.listening(caller):
+            async for event in events(reader, cursor, may_stay):
                 yield event
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(body(), media_type="text/event-stream", headers=headers)
 
 
-def _answered(page: Page, accept: str | None) -> Response | dict[str, Any]:
+def _page_response(page: Page, accept: str | None) -> Response | dict[str, Any]:
     if ARROW not in (accept or ""):
         rows = [json_row(row) for row in page.table.to_pylist()]
         kept_from = None if page.kept_from is None else str(page.kept_from)
@@ -244,9 +245,9 @@ METRICS = 'anabranch_items_total{stream="photons",family="filters"} 20000\n'
 
 
 @api.get("/plan", tags=["plan"], responses={200: {"content": {"application/json": {"example": PLAN}}}})
-def plan(request: Request, caller: SeesAll) -> dict[str, Any]:
+def plan(request: Request, caller: Viewer) -> dict[str, Any]:
     """Who shares what with whom, and what it costs alone and shared for 1,000 items."""
-    return desk_of(request).plan()
+    return service_of(request).plan()
 
 
 @about.get(
@@ -258,21 +259,21 @@ def plan(request: Request, caller: SeesAll) -> dict[str, Any]:
         **{status: REFUSALS[status] for status in (401, 403, 429)},
     },
 )
-def metrics(request: Request, caller: SeesAll) -> Response:
+def metrics(request: Request, caller: Viewer) -> Response:
     """For Prometheus."""
-    made: Metrics = request.app.state.metrics
-    gate: Gate = request.app.state.gate
-    text = made.text(sum(gate.listeners.values()))
+    collected: Metrics = request.app.state.metrics
+    access: Access = request.app.state.access
+    text = collected.text(sum(access.listeners.values()))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @about.get("/health", tags=["about"])
 def health(request: Request) -> Health:
     """Whether the service answers and can read its catalog; needs no token."""
-    desk = desk_of(request)
+    service = service_of(request)
     batches = {
-        f"{name}.{family}": desk.deliveries.latest(name, family)
-        for name in desk.catalog.streams()
-        for family in desk.layout.families(name)
+        f"{name}.{family}": service.deliveries.latest(name, family)
+        for name in service.catalog.streams()
+        for family in service.layout.families(name)
     }
     return Health(status="ok", batches=batches)

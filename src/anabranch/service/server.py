@@ -1,8 +1,4 @@
-"""The service in a thread of the process that runs the streams.
-
-In: a desk and an address. Out: a server that listens until it is closed. Never: signals; they belong to the
-job that runs beside it.
-"""
+"""The service of a job in a thread of the process that runs its streams. Signals are left to the job."""
 
 from __future__ import annotations
 
@@ -13,19 +9,58 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from anabranch.model.errors import JobError, RunError
-from anabranch.service.app import make_app
-from anabranch.service.desk import Desk
-from anabranch.service.gate import is_loopback
+from anabranch.service import dashboard_routes, errors, files, routes
+from anabranch.service.access import Access, BodyLimit, is_loopback
+from anabranch.service.batch_history import BatchHistory
+from anabranch.service.current_results import CurrentResults
+from anabranch.service.job_service import JobService
+from anabranch.service.metrics import Metrics
+from anabranch.service.plan_boxes import PlanBoxes
+from anabranch.service.positions import Positions
 
 #: How long open connections get when the service stops.
 GRACE_S = 2
 PATIENCE_S = 20.0
 
 
+ABOUT = """Standing queries on streams: register and cancel them, read their results by page or live.
+
+Every refusal has one form: `error.code`, `error.message`, `error.text` as the command line shows it,
+and `error.place` where a query is wrong."""
+
+
+def make_app(service: JobService) -> FastAPI:
+    """Returns the application of a service: its paths, who may use them, and its errors."""
+    app = FastAPI(
+        title="Anabranch",
+        description=ABOUT,
+        version="1",
+        docs_url=None,  # the pages that come with the framework load scripts from elsewhere
+        redoc_url=None,
+        generate_unique_id_function=_operation,
+    )
+    app.state.service, app.state.access, app.state.metrics = service, Access(service), Metrics(service)
+    app.state.history, app.state.current_results = BatchHistory(service), CurrentResults()
+    app.state.positions, app.state.plan_boxes = Positions(service), PlanBoxes(service.plan)
+    app.add_middleware(BodyLimit, most=service.limits.body_bytes)
+    errors.handle(app)
+    app.include_router(routes.api)
+    app.include_router(routes.about)
+    app.include_router(dashboard_routes.api)
+    app.include_router(files.pages)
+    return app
+
+
+def _operation(route: APIRoute) -> str:
+    return route.name
+
+
 def check_address(host: str, tokens: bool) -> None:
-    """Elsewhere than on loopback, whoever comes must be known."""
+    """Raises JobError where others could reach a service that has no tokens."""
     if not is_loopback(host) and not tokens:
         raise JobError(
             f"the service would listen on {host}, where others can reach it, and there are no tokens yet: "
@@ -34,13 +69,13 @@ def check_address(host: str, tokens: bool) -> None:
 
 
 @contextmanager
-def serving(desk: Desk, host: str, port: int) -> Iterator[str]:
-    """Serves while the context lasts; gives the address. Port 0 takes one that is free."""
-    check_address(host, desk.tokens.exist())
-    desk.local = is_loopback(host)
+def serving(service: JobService, host: str, port: int) -> Iterator[str]:
+    """Serves while the context lasts; gives the address. Port 0 takes a free port."""
+    check_address(host, service.tokens.exist())
+    service.local = is_loopback(host)
     listening = _bound(host, port)
     settings = uvicorn.Config(
-        make_app(desk),
+        make_app(service),
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -58,22 +93,22 @@ def serving(desk: Desk, host: str, port: int) -> Iterator[str]:
         server.should_exit = True
         thread.join(GRACE_S + PATIENCE_S)
         listening.close()
-        desk.close()
+        service.close()
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Bound before anything else starts, so that a port that is taken is said at once."""
+    """Returns a bound socket, before anything else starts, so that a port in use is reported at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # so asyncio sets TCP_NODELAY
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
+        bound.bind((host, port))
     except OSError as error:
-        made.close()
+        bound.close()
         raise JobError(
             f"the service cannot listen on {host}:{port}: {error.strerror}; try another --port"
         ) from None
-    return made
+    return bound
 
 
 def _wait(server: uvicorn.Server, thread: threading.Thread) -> None:

@@ -1,8 +1,7 @@
-"""Runs what is installed in a network on real rows, and measures it.
+"""Runs what is installed in a network on real rows, and measures traffic of links and load of sites.
 
-In: installed nodes, the rows of the registered streams, how long they took. Out: rows and bytes of every
-node, and from those the traffic of every link and the load of every site. Never: an estimate; the cost model
-only says how much CPU an operation takes on the reference machine, the rows are counted.
+Rows and bytes are counted. Only how much CPU an operation takes on the reference machine is taken from the
+cost model.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from anabranch.sharing.installed import Added, Installed, Node
-from anabranch.sharing.network import Pair
+from anabranch.planning.installed import Added, Installed, Node
+from anabranch.planning.network import Pair
 from anabranch.simulate.derive import NO_OPERATORS, Operators, derive_counted
 from anabranch.simulate.photons import Photons
-from anabranch.simulate.windows import Clock
+from anabranch.simulate.windows import StreamSpan
 
 
 @dataclass
 class Measured:
-    """`loads` in CPU seconds a second, `traffic` in bytes a second; `cpu` is what numpy and Arrow took here,
-    in seconds a site."""
+    """`loads` in CPU seconds per second, `traffic` in bytes per second; `cpu` is what numpy and Arrow took
+    here, in seconds per site."""
 
     seconds: float
     rows: dict[int, pa.RecordBatch] = field(default_factory=dict)
@@ -32,7 +31,7 @@ class Measured:
     cpu: dict[str, float] = field(default_factory=dict)
 
     def site_traffic(self, site: str) -> float:
-        """Bytes a second that come in and go out."""
+        """Returns the bytes per second that come in and go out."""
         return sum(amount for ends, amount in self.traffic.items() if site in ends)
 
 
@@ -42,7 +41,7 @@ def execute(
     seconds: float,
     operators: Operators = NO_OPERATORS,
 ) -> Measured:
-    """All rows of all streams, which take `seconds` to arrive."""
+    """Runs all rows of all streams, which take `seconds` to arrive."""
     network = installed.network
     done = Measured(
         seconds,
@@ -57,11 +56,11 @@ def execute(
             done.rows[node.number] = items.rows
             continue
         times = items.rows.column(items.stream.time)
-        clock = Clock(times[0].as_py(), times[-1].as_py())
+        span = StreamSpan(times[0].as_py(), times[-1].as_py())
         parent, came = installed.nodes[node.parent], done.rows[node.parent]
-        begun = time.thread_time()
-        rows, passed = derive_counted(node.properties, parent.properties, came, clock, operators)
-        done.cpu[node.path[0]] += (time.thread_time() - begun) * network.sites[node.path[0]].index
+        started = time.thread_time()
+        rows, passed = derive_counted(node.properties, parent.properties, came, span, operators)
+        done.cpu[node.path[0]] += (time.thread_time() - started) * network.sites[node.path[0]].index
         done.rows[node.number] = rows
         work = installed.model.work_of(
             node.properties, parent.properties, came.num_rows / seconds, passed / seconds
@@ -78,6 +77,6 @@ def _bytes(rows: pa.RecordBatch) -> int:
 
 def _parents_first(installed: Installed) -> list[Node]:
     out = [installed.nodes[number] for number in installed.sources.values()]
-    for node in out:  # it grows while we go through it
+    for node in out:  # grows meanwhile
         out += [installed.nodes[child] for child in sorted(node.children)]
     return out

@@ -1,27 +1,24 @@
 """Photons for the scenarios: the paper's schema (figure 2), generated or recorded.
 
-In: how many, or a parquet file with ra, dec, energy and time_us. Out: a stream and its items.
-Never: a gap of months: `det_time` is the time of observation in seconds, and a gap counts as one second.
+`det_time` is the time of observation in seconds; a gap in recorded photons counts as one second.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.model.arrays import Array
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
 
-Array = np.ndarray[Any, Any]
-
 RA, DEC, EN, TIME = "coord.cel.ra", "coord.cel.dec", "en", "det_time"
-#: Photons a second of the generated streams' own clock.
+#: Photons per second of `det_time` in generated streams.
 DENSITY = 50.0
 
 #: The supernova remnant that the paper's queries look at.
@@ -30,7 +27,7 @@ VELA = (129.0, -44.5)
 
 @dataclass(frozen=True)
 class Photons:
-    """Items of a stream, and the place in the sky that queries look at."""
+    """Items of a stream, and the point in the sky that queries look at."""
 
     stream: Stream
     rows: pa.RecordBatch
@@ -38,7 +35,7 @@ class Photons:
 
 
 def generated(name: str, count: int, seed: int = 0) -> Photons:
-    """A background over the sky, and a third of the photons around the remnant."""
+    """Returns a background over the sky, and a third of the photons around the remnant."""
     random = np.random.default_rng(seed)
     ra = random.uniform(0, 360, count)
     dec = np.degrees(np.arcsin(random.uniform(-1, 1, count)))
@@ -60,7 +57,7 @@ def generated(name: str, count: int, seed: int = 0) -> Photons:
 
 
 def recorded(name: str, path: Path, count: int, skip: int = 0) -> Photons:
-    """Real photons; queries look at where most of them come from."""
+    """Returns recorded photons; queries look at where most of them come from."""
     try:
         table = pq.read_table(path).slice(skip, count)
         ra, dec, energy, time = (np.asarray(table[column]) for column in ("ra", "dec", "energy", "time_us"))
@@ -79,8 +76,8 @@ def recorded(name: str, path: Path, count: int, skip: int = 0) -> Photons:
         TIME: np.cumsum(gaps) // 1_000_000,
     }
     counts, ra_edges, dec_edges = np.histogram2d(ra, dec, bins=(np.arange(0, 361, 2), np.arange(-90, 91, 2)))
-    place = np.unravel_index(np.argmax(counts), counts.shape)
-    centre = float(ra_edges[place[0]]) + 1, float(dec_edges[place[1]]) + 1
+    most = np.unravel_index(np.argmax(counts), counts.shape)
+    centre = float(ra_edges[most[0]]) + 1, float(dec_edges[most[1]]) + 1
     return Photons(
         _stream(name, columns), pa.record_batch({k: pa.array(v) for k, v in columns.items()}), centre
     )

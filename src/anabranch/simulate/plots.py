@@ -1,19 +1,16 @@
-"""Bars like figures 24 to 27: a group a site or link, a bar a strategy.
-
-In: tables. Out: PNG files. Never: a number that is not in the table that is printed beside it.
-"""
+"""Bars like figures 24 to 27: a group per site or link, a bar per strategy."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from anabranch.simulate.report import Table
+from anabranch.simulate.report import StrategyTable
 
 COLOURS = ("#b8c4ce", "#e0995e", "#2b6a99")
 
 
-def draw(tables: list[Table], title: str, file: Path) -> None:
-    """The tables side by side. Rows that add up others (`all ...`) are left out."""
+def draw(tables: list[StrategyTable], title: str, file: Path) -> None:
+    """Draws the tables side by side. Rows that add up others (`all ...`) are left out."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -23,9 +20,9 @@ def draw(tables: list[Table], title: str, file: Path) -> None:
     for axis, table in zip(axes[0], tables, strict=True):
         rows = [row for row in table.rows if len(table.rows) == 1 or not str(row[0]).startswith("all ")]
         width = 0.8 / len(table.strategies)
-        for place, strategy in enumerate(table.strategies):
-            left = [group + (place - (len(table.strategies) - 1) / 2) * width for group in range(len(rows))]
-            axis.bar(left, [row[place + 1] for row in rows], width, label=strategy, color=COLOURS[place % 3])
+        for index, strategy in enumerate(table.strategies):
+            left = [group + (index - (len(table.strategies) - 1) / 2) * width for group in range(len(rows))]
+            axis.bar(left, [row[index + 1] for row in rows], width, label=strategy, color=COLOURS[index % 3])
         axis.set_xticks(range(len(rows)), [str(row[0]).replace("SP", "") for row in rows], fontsize=8)
         if table.first == "link":
             axis.tick_params(axis="x", rotation=60)

@@ -1,7 +1,7 @@
 """The paper's experiments on data stream sharing (section 6): three strategies on one scenario.
 
-In: a scenario, photons, a rate. Out: for each strategy the load of the sites, the traffic of the links, how
-long registrations took, and who was rejected. Never: a strategy that sees other rows or other queries.
+For each strategy: the load of the sites, the traffic of the links, how long registrations took, and which
+queries were rejected. All strategies get the same rows and queries.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.language.bind import compile_query
 from anabranch.model.errors import QueryError
-from anabranch.sharing.choices import Bypass, Strategy
-from anabranch.sharing.cost import CostModel, Loads
-from anabranch.sharing.network import Network
-from anabranch.sharing.optimizer import Optimizer
-from anabranch.sharing.plan import Plan, Rejected
-from anabranch.sharing.properties import Properties, properties_of, source_properties
-from anabranch.sharing.scenario import MBIT, Question, Scenario
-from anabranch.sharing.statistics import Statistics
+from anabranch.planning.cost import CostModel, Loads
+from anabranch.planning.installed import QueryPlan, Rejected
+from anabranch.planning.network import Network
+from anabranch.planning.optimizer import Bypass, Optimizer, SharingStrategy
+from anabranch.planning.properties import Properties, properties_of, source_properties
+from anabranch.planning.scenario import MBIT, Question, Scenario
+from anabranch.planning.statistics import Statistics
 from anabranch.simulate.execute import Measured, execute
 from anabranch.simulate.photons import Photons
 
@@ -32,7 +31,7 @@ Spec = Select | Aggregate
 
 @dataclass(frozen=True)
 class Settings:
-    rate: float = 150.0  # photons a second and stream
+    rate: float = 150.0  # photons per second and stream
     gamma: float = 0.9  # of wide-area links the bandwidth is scarcer than the CPU of the sites
     bypass: Bypass = Bypass.REDUCED
     widen: bool = False
@@ -40,19 +39,19 @@ class Settings:
 
 
 @dataclass
-class Outcome:
+class StrategyOutcome:
     """What one strategy did. Without `measured` nothing was run."""
 
-    strategy: Strategy
+    strategy: SharingStrategy
     optimizer: Optimizer
-    seconds: list[float] = field(default_factory=list)  # a registration
-    plans: dict[str, Plan] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)  # per registration
+    plans: dict[str, QueryPlan] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)
     measured: Measured | None = None
 
 
 def bound(question: Question, streams: Sequence[Photons]) -> tuple[Spec, Properties]:
-    """A question on these streams, bound."""
+    """Returns a question on these streams, bound."""
     known = {photons.stream.name: photons.stream for photons in streams}
     found = compile_query(question.query, known)
     if not isinstance(found.spec, Select | Aggregate):
@@ -63,7 +62,7 @@ def bound(question: Question, streams: Sequence[Photons]) -> tuple[Spec, Propert
 
 
 def model_of(streams: Sequence[Photons], settings: Settings) -> CostModel:
-    """Statistics measured on the first tenth of each stream."""
+    """Returns a cost model with statistics of the first tenth of each stream."""
     statistics = {}
     for photons in streams:
         known = statistics[photons.stream.name] = Statistics(photons.stream)
@@ -73,13 +72,13 @@ def model_of(streams: Sequence[Photons], settings: Settings) -> CostModel:
 
 
 def register_all(
-    strategy: Strategy,
+    strategy: SharingStrategy,
     network: Network,
     questions: Sequence[Question],
     streams: Sequence[Photons],
     settings: Settings,
-) -> Outcome:
-    """One after the other, in order; who does not fit is rejected."""
+) -> StrategyOutcome:
+    """Registers one query after the other; those that overload the network are rejected."""
     sources = [source_properties(photons.stream) for photons in streams]
     optimizer = Optimizer(
         network,
@@ -87,19 +86,19 @@ def register_all(
         sources,
         strategy,
         settings.bypass,
-        settings.widen and strategy is Strategy.STREAM_SHARING,
+        settings.widen and strategy is SharingStrategy.STREAM_SHARING,
     )
-    outcome = Outcome(strategy, optimizer)
+    outcome = StrategyOutcome(strategy, optimizer)
     for question in questions[:1]:
-        bound(question, streams)  # the first one makes the parser
+        bound(question, streams)  # the first one builds the parser
     for question in questions:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         try:
             wanted = bound(question, streams)[1]
             outcome.plans[question.name] = optimizer.register(question.name, wanted, question.site)
         except Rejected:
             outcome.rejected.append(question.name)
-        outcome.seconds.append(time.perf_counter() - begun)
+        outcome.seconds.append(time.perf_counter() - started)
     return outcome
 
 
@@ -108,11 +107,11 @@ def compare(
     streams: Sequence[Photons],
     settings: Settings,
     progress: Callable[[str], None] = lambda _: None,
-) -> list[Outcome]:
-    """Every strategy plans and runs the scenario."""
+) -> list[StrategyOutcome]:
+    """Plans and runs the scenario with every strategy."""
     seconds = max(photons.rows.num_rows for photons in streams) / settings.rate
     outcomes = []
-    for strategy in Strategy:
+    for strategy in SharingStrategy:
         progress(f"{scenario.name}: {strategy.value}")
         outcome = register_all(strategy, scenario.network, scenario.queries, streams, settings)
         by_name = {photons.stream.name: photons for photons in streams}
@@ -126,11 +125,11 @@ def scarce(
     streams: Sequence[Photons],
     settings: Settings,
     progress: Callable[[str], None] = lambda _: None,
-) -> list[Outcome]:
-    """The same network with little room: how many queries find no place?"""
+) -> list[StrategyOutcome]:
+    """Plans the queries on the same network with little room: how many are rejected?"""
     network = scenario.network.scaled(SCARCE_CAPACITY, SCARCE_BANDWIDTH)
     outcomes = []
-    for strategy in Strategy:
+    for strategy in SharingStrategy:
         progress(f"little room: {strategy.value}")
         outcomes.append(register_all(strategy, network, scenario.queries, streams, settings))
     return outcomes

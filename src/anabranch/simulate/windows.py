@@ -1,8 +1,7 @@
 """Windows in the simulation: parts of each window of items, and coarser windows out of finer ones.
 
-In: selected items in order, or a stream of finer aggregates. Out: a record batch with the number of the
-window, the count of its items and the parts. Never: a window without items, or a sum that is rounded once
-only: the engine's sums are exact, these are numpy's.
+The result is a record batch with the number of the window, the count of its items and the parts; windows
+without items are left out. The engine's sums are exact, these are numpy's.
 
 Composition is SELECTAGGREGATEVALUES (algorithm 5) on arrays. Windows of 20 every 10 into windows of 60 every
 40: window j is made of the finer windows 4j, 4j + 2 and 4j + 4.
@@ -11,17 +10,15 @@ Composition is SELECTAGGREGATEVALUES (algorithm 5) on arrays. Windows of 20 ever
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.families.filters.spec import Function
+from anabranch.model.arrays import Array
 from anabranch.model.stream import Time
 from anabranch.model.window import AtEnd, Window
-from anabranch.sharing.properties import ITEMS, WINDOW, Aggregated, Part
-
-Array = np.ndarray[Any, Any]
+from anabranch.planning.properties import ITEMS, WINDOW, Aggregated, AggregatePart
 
 _REDUCE: dict[Function, np.ufunc] = {
     Function.MIN: np.minimum,
@@ -32,7 +29,7 @@ _REDUCE: dict[Function, np.ufunc] = {
 
 
 @dataclass(frozen=True)
-class Clock:
+class StreamSpan:
     """The times of the first and the last item of the registered stream."""
 
     origin: Time
@@ -40,7 +37,7 @@ class Clock:
 
 
 def numbers(column: pa.Array) -> tuple[Array, Array]:
-    """Values as int64 or float64, and where they are present."""
+    """Returns values as int64 or float64, and where they are present."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     kind = pa.float64() if pa.types.is_floating(column.type) else pa.int64()
@@ -51,7 +48,7 @@ def numbers(column: pa.Array) -> tuple[Array, Array]:
 
 
 def from_items(
-    aggregated: Aggregated, rows: pa.RecordBatch, time: str | None, clock: Clock
+    aggregated: Aggregated, rows: pa.RecordBatch, time: str | None, span: StreamSpan
 ) -> pa.RecordBatch:
     """`rows` are the selected items, in order."""
     window = aggregated.window
@@ -63,10 +60,10 @@ def from_items(
     else:
         assert time is not None, "bound queries with RANGE windows are on streams that have a time"
         times, _ = numbers(rows.column(time))
-        count = int((clock.last - clock.origin) // window.step) + 1
-        begins = clock.origin + np.arange(count) * window.step
-        full = begins + window.size <= clock.last
-        starts, ends = np.searchsorted(times, begins), np.searchsorted(times, begins + window.size)
+        count = int((span.last - span.origin) // window.step) + 1
+        edges = span.origin + np.arange(count) * window.step
+        full = edges + window.size <= span.last
+        starts, ends = np.searchsorted(times, edges), np.searchsorted(times, edges + window.size)
         remains = True
     ends = np.minimum(ends, rows.num_rows)
     kept = np.flatnonzero((starts < ends) & _due(full, remains, window.end))
@@ -80,7 +77,7 @@ def from_items(
 
 
 def _due(full: Array, remains: bool, end: AtEnd) -> Array:
-    """Which windows give a result; `remains` is whether there are items beyond the last full one."""
+    """Returns which windows give a result; `remains`: there are items beyond the last full one."""
     if end is AtEnd.RUN:
         return np.ones_like(full)
     due = full.copy()
@@ -90,7 +87,8 @@ def _due(full: Array, remains: bool, end: AtEnd) -> Array:
 
 
 def _parts(function: Function, values: Array, present: Array, edges: Array) -> pa.Array:
-    """One value a pair of edges; reduceat takes each from one edge to the next, and every other counts."""
+    """Returns a value per pair of edges: reduceat computes one from each edge to the next, every other
+    counts."""
     if not len(edges):
         return pa.array([], pa.int64() if function is Function.COUNT else pa.from_numpy_dtype(values.dtype))
     counts = np.add.reduceat(np.append(present, False).astype(np.int64), edges)[::2]
@@ -107,41 +105,41 @@ def _neutral(function: Function, values: Array) -> int | float:
     return ends[function is Function.MAX]
 
 
-def from_windows(wide: Window, narrow: Aggregated, rows: pa.RecordBatch, clock: Clock) -> pa.RecordBatch:
+def from_windows(wide: Window, narrow: Aggregated, rows: pa.RecordBatch, span: StreamSpan) -> pa.RecordBatch:
     """`rows` are the results of the windows `wide`, ascending."""
     window, count = narrow.window, round(narrow.window.size / wide.size)
     known, _ = numbers(rows.column(WINDOW))
     most = int(known[-1] * wide.step // window.step) + 1 if len(known) else 0
     stride, inner = round(window.step / wide.step), round(wide.size / wide.step) if count > 1 else 0
     wanted = np.arange(most)[:, None] * stride + np.arange(count)[None, :] * inner
-    places = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
-    there = known[places] == wanted if len(known) else np.zeros_like(wanted, bool)
+    indices = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+    there = known[indices] == wanted if len(known) else np.zeros_like(wanted, bool)
     if not window.by_rows:
         kept = there.any(axis=1)
         if window.end is AtEnd.CUT:
-            begins = clock.origin + np.arange(most) * window.step
-            kept &= begins + window.size <= clock.last
+            starts = span.origin + np.arange(most) * window.step
+            kept &= starts + window.size <= span.last
     else:  # windows of rows are never empty: the first one or the last one says whether all is there
         kept = there[:, -1] if window.end is AtEnd.CUT else there[:, 0]
-    there, places = there[kept], places[kept]
+    there, indices = there[kept], indices[kept]
     columns = {WINDOW: pa.array(np.flatnonzero(kept), pa.int64())}
-    columns[ITEMS] = _combined(Function.COUNT, rows.column(ITEMS), places, there)
+    columns[ITEMS] = _combined(Function.COUNT, rows.column(ITEMS), indices, there)
     for part in sorted(narrow.parts, key=lambda part: part.name):
-        columns[part.name] = _combined(part.function, rows.column(part.name), places, there)
+        columns[part.name] = _combined(part.function, rows.column(part.name), indices, there)
     return pa.record_batch(columns)
 
 
-def _combined(function: Function, column: pa.Array, places: Array, there: Array) -> pa.Array:
+def _combined(function: Function, column: pa.Array, indices: Array, there: Array) -> pa.Array:
     values, present = numbers(column)
-    if not len(places):
+    if not len(indices):
         return pa.array([], pa.from_numpy_dtype(values.dtype))
-    chosen, known = values[places], present[places] & there
+    chosen, known = values[indices], present[indices] & there
     filled = np.where(known, chosen, np.array(_neutral(function, values), values.dtype))
     return pa.array(_REDUCE[function].reduce(filled, axis=1), mask=~known.any(axis=1))
 
 
 def average(rows: pa.RecordBatch, column: str) -> pa.Array:
-    """Made where the subscriber is: what travels is the sum and the count."""
-    sums, present = numbers(rows.column(Part(Function.SUM, column).name))
-    counts, _ = numbers(rows.column(Part(Function.COUNT, column).name))
+    """Returns averages. They are computed where the subscriber is: the sum and the count travel."""
+    sums, present = numbers(rows.column(AggregatePart(Function.SUM, column).name))
+    counts, _ = numbers(rows.column(AggregatePart(Function.COUNT, column).name))
     return pa.array(sums / np.maximum(counts, 1), mask=~present)

@@ -1,7 +1,7 @@
 """Queries for the scenarios: the paper's four, and random ones from its templates.
 
-In: photons, sites, a seed. Out: questions in SQL. Never: a constant from outside the small sets below: that
-queries draw from the same few values is what makes them shareable to a degree (StreamGlobe 6).
+Random queries draw their constants from the small sets below: this is what makes them shareable to a degree
+(StreamGlobe 6).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anabranch.sharing.scenario import Question
+from anabranch.planning.scenario import Question
 from anabranch.simulate.photons import DEC, EN, RA, TIME, Photons
 
 #: How far a region reaches from the centre in degrees, ra and dec.
@@ -24,7 +24,7 @@ SELECTIONS, PROJECTIONS = 50, 20
 
 
 def example_queries(photons: Photons, sites: Sequence[str]) -> list[Question]:
-    """Queries 1 to 4 (figures 3, 4, 7, 8); on other photons, the same regions around their centre."""
+    """Returns queries 1 to 4 (figures 3, 4, 7, 8); on other photons, the same regions around their centre."""
     ra, dec = photons.centre
     name = photons.stream.name
     vela = _region(ra - 9, ra + 9, dec - 4.5, dec + 4.5)
@@ -37,8 +37,8 @@ def example_queries(photons: Photons, sites: Sequence[str]) -> list[Question]:
         f"SELECT avg({EN}) AS avg_en FROM {name} WHERE {vela} WINDOW RANGE 60 STEP 40 HAVING avg_en >= 1.3",
     ]
     return [
-        Question(f"q{place}", site, query)
-        for place, (site, query) in enumerate(zip(sites, queries, strict=True), 1)
+        Question(f"q{number}", site, query)
+        for number, (site, query) in enumerate(zip(sites, queries, strict=True), 1)
     ]
 
 
@@ -47,10 +47,10 @@ def random_queries(
 ) -> list[Question]:
     random = np.random.default_rng(seed)
     out = []
-    for place in range(1, count + 1):
+    for number in range(1, count + 1):
         photons = streams[int(random.integers(len(streams)))]
         site = sites[int(random.integers(len(sites)))]
-        out.append(Question(f"q{place}", site, _random_query(photons, random)))
+        out.append(Question(f"q{number}", site, _random_query(photons, random)))
     return out
 
 
@@ -79,6 +79,6 @@ def _region(left: float, right: float, low: float, high: float) -> str:
 
 
 def _columns(photons: Photons, *wanted: str) -> str:
-    """Those of the wanted columns that the photons have."""
+    """Returns those of the wanted columns that the photons have."""
     there = {column.name for column in photons.stream.columns}
     return ", ".join(column for column in wanted if column in there)

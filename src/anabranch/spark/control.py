@@ -15,11 +15,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.deliveries import Deliveries
-from anabranch.catalog.layout import Layout
+from anabranch.chain.control import control_packets
+from anabranch.chain.stages import CONTROL
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
 from anabranch.spark.rows import DDL, columns_of, record_batch
-from anabranch.zones.asked import control_packets
-from anabranch.zones.stage import CONTROL
 
 FORMAT = "anabranch_control"
 

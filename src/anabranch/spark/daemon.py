@@ -1,9 +1,9 @@
 """The process that Spark forks its Python workers from: it loads what they need once, so that each starts
 warm.
 
-Set as `spark.python.daemon.module`. Importing numpy, pyarrow, pandas and our kernels and calling each kernel
-once costs a second or two; every forked worker then inherits the compiled code. Nothing here may start a
-thread: a fork keeps only the thread that forks.
+Set as `spark.python.daemon.module`. It imports numpy, pyarrow, pandas and the kernels of the families that
+have queries, and calls each kernel once, which takes a second or two; every forked worker inherits all that.
+Nothing here may start a thread: a fork keeps only the thread that forks.
 
 Spark has one such process for the stateful operators and one for functions over Arrow batches, which asks for
 short tracebacks. That is as well: the workers that hold zones are then as few as there are cores, and the
@@ -26,6 +26,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
+#: The families whose kernels workers will need, with commas between them.
+FAMILIES = "ANABRANCH_FAMILIES"
+
+
 def warm() -> None:
     import pandas  # noqa: F401
     import pyarrow.compute
@@ -35,9 +39,11 @@ def warm() -> None:
     import anabranch.spark.stages  # noqa: F401
 
     if "SPARK_SIMPLIFIED_TRACEBACK" not in os.environ:
-        from anabranch.kernels.warm import warm as warm_kernels
+        from anabranch.families.warm_up import is_warm, warm_up
 
-        warm_kernels()
+        for family in filter(None, os.environ.get(FAMILIES, "").split(",")):
+            if is_warm(family):  # others are being compiled; workers wait for them when they need them
+                warm_up(family)
 
 
 class Settler:

@@ -9,7 +9,6 @@ driver.
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,14 +19,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from anabranch.catalog.deliveries import Deliveries, Manifest
-from anabranch.catalog.layout import Layout
+from anabranch.chain.packets import DELIVER, Kind, Packet
+from anabranch.model.files import written_atomically
 from anabranch.model.job import Sink
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
+from anabranch.results.manifests import Manifest
 from anabranch.spark.kafka import forward
 from anabranch.spark.lines import Subscribers, lines_of
-from anabranch.spark.parcels import clear, content, unpack
-from anabranch.spark.rows import SCHEMA
-from anabranch.zones.packets import DELIVER, Kind, Packet
+from anabranch.spark.rows import SCHEMA, clear_parcels, content, unpack
 
 REPORT = "report string"
 
@@ -65,7 +65,7 @@ def deliver(
         if to.sink.format == "kafka":
             forward(rows.sparkSession, to.layout, stream, manifest, to.sink.options, subscribers)
         deliveries.commit(stream, family, manifest)
-        clear(to.layout.parcels(stream, family))
+        clear_parcels(to.layout.parcels(stream, family))
         _forget_back_packets(deliveries, stream, family, batch - 100)
         after(manifest)
 
@@ -166,34 +166,20 @@ def _leaving(part: pa.RecordBatch) -> Iterator[Packet]:
             yield unpack(bodies[row].as_py(), DELIVER, 0)
 
 
-def _beside(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(f".{path.name}.{os.getpid()}")
-
-
 def _write_parquet(path: Path, batches: list[pa.RecordBatch]) -> Path:
     """Batches may differ in columns: what one lacks is missing there."""
     table = pa.concat_tables([pa.Table.from_batches([rows]) for rows in batches], promote_options="default")
-    beside = _beside(path)
-    try:
-        # numbers of measurements hardly repeat: looking for those that do takes a fifth of the time
-        repeating = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
-        pq.write_table(table.unify_dictionaries(), beside, compression="zstd", use_dictionary=repeating)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    # numbers of measurements hardly repeat: looking for those that do takes a fifth of the time
+    repeating = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
+    with written_atomically(path) as file:
+        pq.write_table(table.unify_dictionaries(), file, compression="zstd", use_dictionary=repeating)
     return path
 
 
 def _write_lines(path: Path, batches: list[pa.RecordBatch], subscribers: Subscribers) -> Path:
-    beside = _beside(path)
-    try:
-        with beside.open("w") as out:
-            for rows in batches:
-                out.writelines(f"{line}\n" for _, line in lines_of(rows, subscribers))
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with written_atomically(path) as file, file.open("w") as out:
+        for rows in batches:
+            out.writelines(f"{line}\n" for _, line in lines_of(rows, subscribers))
     return path
 
 
@@ -201,16 +187,11 @@ def _write_back(path: Path, parts: list[pa.RecordBatch], chain_length: int) -> P
     """Back packets as the control source will give them out: whole, and their sender sorts before all that
     the next batch sends.
     """
-    beside = _beside(path)
     rows = pa.concat_batches(parts)
     bodies = pa.array([bytes(content(body)) for body in rows.column("body").to_pylist()], pa.binary())
     rows = rows.set_column(rows.schema.get_field_index("body"), "body", bodies)
     sender = pa.compute.subtract(rows.column("from_stage"), pa.scalar(chain_length + 100, pa.int32()))
     rows = rows.set_column(rows.schema.get_field_index("from_stage"), "from_stage", sender)
-    try:
-        with pa.ipc.new_file(beside, SCHEMA) as writer:
-            writer.write_batch(rows.cast(SCHEMA))
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with written_atomically(path) as file, pa.ipc.new_file(file, SCHEMA) as writer:
+        writer.write_batch(rows.cast(SCHEMA))
     return path

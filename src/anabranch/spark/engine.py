@@ -1,4 +1,4 @@
-"""The engine: streams and subscriptions on a Spark session.
+"""The engine: runs streams and subscriptions on a Spark session.
 
     engine = anabranch.Engine(spark, "out")
     engine.stream("photons", format="parquet", path="photons/*.parquet", time="det_time")
@@ -7,9 +7,8 @@
     ...
     vela.results()          # a pandas DataFrame; vela.results(spark=True) a Spark one
 
-In: declarations and queries. Out: running Spark queries, one a (stream, family), and what they deliver; what
-is to go to a receiver, too, is sent while it runs. Subscriptions come and go while it runs, from here or,
-through the catalog, from other processes.
+It runs one Spark query per stream and family, and sends results to receivers while it runs. Subscriptions are
+registered and cancelled at any time, from here or, through the catalog, from other processes.
 """
 
 from __future__ import annotations
@@ -21,89 +20,118 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anabranch.catalog.activation import settled
-from anabranch.catalog.bond import open_bonded
-from anabranch.catalog.declare import declare
-from anabranch.catalog.deliveries import Deliveries, Manifest
-from anabranch.catalog.layout import Layout
-from anabranch.catalog.sync import bound
+from anabranch.catalog.catalog_link import open_linked
+from anabranch.catalog.registration import register
 from anabranch.families.base import Shown
 from anabranch.families.registry import family as family_of
+from anabranch.families.warm_up import start_compiling
+from anabranch.job.declarations import STREAM_SETTINGS, declare
 from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError
-from anabranch.model.job import Engine as Settings
-from anabranch.model.job import Sink, Source, StreamDeclaration
+from anabranch.model.job import EngineSettings, Sink, Source, StreamDeclaration
 from anabranch.model.operators import Operator
 from anabranch.model.stream import Stream, Time
-from anabranch.model.subscription import Subscription
+from anabranch.model.subscription import Moment, Subscription
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
+from anabranch.results.manifests import Manifest
+from anabranch.results.notebook import engine_html, subscription_html
 from anabranch.sending.sender import Sender
 from anabranch.spark import query as query_module
 from anabranch.spark import sources
+from anabranch.spark.daemon import FAMILIES
 from anabranch.spark.deliver import Destination
-from anabranch.spark.failures import told
+from anabranch.spark.failures import as_run_errors
 from anabranch.spark.producer import Producers
 from anabranch.spark.session import few_partitions, prepare_session
 
-#: What Spark says when a Python process did not answer within ten seconds; how often a query may meet that.
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Spark's message when a Python process did not answer within ten seconds; so often a query is restarted.
 TOO_SLOW, SLOW_STARTS = "Python worker failed to connect back", 3
 #: How long a query may take for its first batch before the next is started.
 PATIENCE_S = 30.0
-#: How long receivers get for what is left when an engine stops; of streams that end everything may be left.
+#: How long sending goes on when an engine stops; where streams end, everything may still have to be sent.
 STOP_S, END_S = 2.0, 30.0
 
 
 @dataclass(frozen=True)
 class Handle:
-    """A subscription of an engine."""
+    """A subscription of an engine.
+
+    >>> with Engine(spark, "handle") as engine:
+    ...     stream = engine.stream("photons", path="photons/*.parquet", time="det_time")
+    ...     hot = engine.subscribe("hot", "SELECT det_time, en FROM photons WHERE en > 6")
+    ...     engine.run_once()
+    ...     hot.results()
+       det_time    en
+    0     254.5  7.24
+    1     305.0  9.26
+    """
 
     engine: Engine
     name: str
 
-    def results(self, spark: bool = False) -> pd.DataFrame | DataFrame:
-        """What it has been answered so far, in order."""
-        table = self.engine.results(self.name)
-        frame = table.to_pandas()
-        return self.engine.spark.createDataFrame(table) if spark else frame
+    def _repr_html_(self) -> str:
+        return subscription_html(self.engine.catalog.subscription(self.name), self.engine.results(self.name))
 
-    def cancel(self, until: Time | None = None) -> None:
-        self.engine.catalog.cancel(self.name, until)
+    def results(self, spark: bool = False) -> pd.DataFrame | DataFrame:
+        """Returns the results so far, in order: a pandas DataFrame, or with `spark` a Spark one."""
+        table = self.engine.results(self.name)
+        return self.engine.spark.createDataFrame(table) if spark else table.to_pandas()
+
+    def cancel(self, time: Time | None = None) -> None:
+        """Cancels it: now, or once the stream has passed a time."""
+        self.engine.cancel(self.name, time)
 
 
 class Engine:
-    """One job on one session. `path` is where results, the catalog and the checkpoints live."""
+    """One job on one session. `path` is where results, the catalog and the checkpoints live.
+
+    >>> engine = Engine(spark, "engine")
+    >>> stream = engine.stream("photons", path="photons/*.parquet", time="det_time")
+    >>> [column.name for column in stream.columns]
+    ['det_time', 'ra', 'dec', 'en', 'phc']
+    >>> hot = engine.subscribe("hot", "SELECT det_time, en FROM photons WHERE en > 6")
+    >>> count = engine.subscribe("count", "SELECT count(*) AS n FROM photons WINDOW ROWS 100")
+    >>> engine.run_once()
+    >>> engine.results("count").column("n").to_pylist()
+    [100, 100, 100, 100]
+    >>> engine.close()
+    """
 
     def __init__(
         self,
         spark: SparkSession,
         path: str | Path = "out",
         sink: Sink | None = None,
-        settings: Settings | None = None,
+        settings: EngineSettings | None = None,
         after: Callable[[str, str, Manifest], None] | None = None,
     ) -> None:
         self.spark = prepare_session(spark)
-        self.settings = settings or Settings()
+        self.settings = settings or EngineSettings()
         self.layout = Layout(Path(path).resolve(), self.settings.checkpoint, self.settings.catalog)
         self.sink = sink or Sink("parquet")
         self.after = after or (lambda stream, family, manifest: None)
         self.layout.hidden.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self.layout)
-        self.catalog = open_bonded(self.layout.hidden, self.settings.catalog)
+        self.catalog = open_linked(self.layout.hidden, self.settings.catalog)
         self.deliveries = Deliveries(self.layout)
         self.streams: dict[str, Stream] = {}
         self._operators: list[Operator] = []
         self._sources: dict[str, tuple[StreamDeclaration, T.StructType]] = {}
         self.queries: dict[tuple[str, str], StreamingQuery] = {}
         self._slow_starts: Counter[tuple[str, str]] = Counter()
-        self.private_receivers = True  # callers of a service may send results to Kafka and anywhere
+        self.private_receivers = True  # also to Kafka and private addresses, for callers of a service
         self._producers = Producers(self.spark)
         self._sender: Sender | None = None
 
@@ -112,24 +140,11 @@ class Engine:
     def stream(
         self, name: str, /, format: str = "parquet", schema: str | None = None, **settings: Any
     ) -> Stream:
-        """Declares a stream. Settings that semantics.md names are the stream's; the others are the source's
-        options.
+        """Declares a stream. Settings that docs/queries.md names are the stream's; the others are the
+        source's options.
         """
-        names = (
-            "time",
-            "lateness",
-            "id",
-            "position",
-            "object",
-            "tick",
-            "regions",
-            "bounds",
-            "metric",
-            "unit",
-            "expire",
-        )
-        own = {key: value for key, value in settings.items() if key in names}
-        options = {key: value for key, value in settings.items() if key not in names}
+        own = {key: value for key, value in settings.items() if key in STREAM_SETTINGS}
+        options = {key: value for key, value in settings.items() if key not in STREAM_SETTINGS}
         return self.declare(StreamDeclaration(name, Source(format, options, schema), own))
 
     def operator(self, name: str, function: Callable[..., Any], type: str | None = None) -> None:
@@ -158,38 +173,42 @@ class Engine:
         return stream
 
     def subscribe(
-        self, name: str, query: str, activate: Time | None = None, deliver: str | None = None
+        self, name: str, query: str, activate: Moment | None = None, deliver: str | None = None
     ) -> Handle:
         """Registers a query; if the engine runs, it takes effect within two batches. `deliver` is a receiver
         that results are sent to, besides being kept: `https://...` or `kafka:topic@broker:9092`.
         """
-        (handle,) = self._subscribed([Subscription(name, query, activate, deliver=deliver)])
+        (handle,) = self._register([Subscription(name, query, activate, deliver=deliver)])
         return handle
 
     def subscribe_many(self, queries: Mapping[str, str]) -> list[Handle]:
         """Registers many queries at once, by name; either all or none."""
-        return self._subscribed([Subscription(name, text) for name, text in queries.items()])
+        return self._register([Subscription(name, text) for name, text in queries.items()])
 
-    def _subscribed(self, asked: list[Subscription]) -> list[Handle]:
-        made = [settled(bound(each, self.streams), self.catalog, self.deliveries) for each in asked]
-        self.catalog.subscribe_many(made)
+    def _register(self, subscriptions: list[Subscription]) -> list[Handle]:
+        register(self.catalog, self.deliveries, self.streams, subscriptions)
         if self.queries:
             self.start()
-        return [Handle(self, each.name) for each in asked]
+        return [Handle(self, subscription.name) for subscription in subscriptions]
 
-    def cancel(self, name: str, until: Time | None = None) -> None:
-        self.catalog.cancel(name, until)
+    def cancel(self, name: str, time: Time | None = None) -> None:
+        """Cancels a subscription: now, or once the stream has passed a time."""
+        self.catalog.cancel(name, time)
 
     # running
 
     def start(self) -> None:
-        """Starts a Spark query for every (stream, family) that has subscriptions and none yet, one after the
-        other: Spark starts a Python process for each of their operators and waits ten seconds for it. From
-        then on results are sent to receivers.
+        """Starts a Spark query for every stream and family that has subscriptions and no query yet, one after
+        the other: Spark starts a Python process for each of their operators and waits ten seconds for it.
+        From then on results are sent to receivers.
         """
         if self._sender is None:
             self._sender = Sender(self.layout, self.private_receivers, self._producers.send)
             self._sender.start()
+        names = {name for stream in self.streams for name in self.catalog.families(stream)}
+        if not self.queries:  # Spark starts its Python processes with the first query
+            self.spark.sparkContext.environment[FAMILIES] = ",".join(sorted(names))
+        start_compiling(names)
         before: StreamingQuery | None = None
         for stream in self.streams.values():
             for name in self.catalog.families(stream.name):
@@ -200,18 +219,18 @@ class Engine:
 
     def drain(self) -> None:
         """Waits until everything that is there has been processed."""
-        with told():
-            for place in list(self.queries):
+        with as_run_errors():
+            for key in list(self.queries):
                 while True:
                     try:
-                        self.queries[place].processAllAvailable()
+                        self.queries[key].processAllAvailable()
                         break
                     except StreamingQueryException as error:
-                        if not self._started_again(place, error):
+                        if not self._restarted(key, error):
                             raise
 
     def run_once(self) -> None:
-        """Reads all that is there, ends the streams, and stops once receivers have what is theirs."""
+        """Reads all that is there, ends the streams, and stops once everything is sent to receivers."""
         self.start()
         self.drain()
         for stream, family in self.queries:
@@ -221,24 +240,24 @@ class Engine:
 
     def check(self) -> None:
         """Raises what a query failed with, if one did."""
-        with told():
-            for place, query in list(self.queries.items()):
+        with as_run_errors():
+            for key, query in list(self.queries.items()):
                 error = query.exception()
-                if error is not None and not self._started_again(place, error):
+                if error is not None and not self._restarted(key, error):
                     raise error
 
-    def _started_again(self, place: tuple[str, str], error: Exception) -> bool:
-        """A query that failed only because a Python process was slow to start is started again, some times;
-        it goes on where it was.
+    def _restarted(self, key: tuple[str, str], error: Exception) -> bool:
+        """Whether a query was started again: one that failed only because a Python process was slow to start
+        goes on where it was.
         """
-        if TOO_SLOW not in str(error) or self._slow_starts[place] == SLOW_STARTS:
+        if TOO_SLOW not in str(error) or self._slow_starts[key] == SLOW_STARTS:
             return False
-        self._slow_starts[place] += 1
-        self.queries[place] = self._start(self.streams[place[0]], place[1])
+        self._slow_starts[key] += 1
+        self.queries[key] = self._start(self.streams[key[0]], key[1])
         return True
 
     def stop(self, patience_s: float = STOP_S) -> None:
-        """Stops the streams; receivers get so long for what they have not got yet."""
+        """Stops the streams. Sending to receivers goes on for at most `patience_s`."""
         for query in self.queries.values():
             query.stop()
         self.queries = {}
@@ -248,12 +267,15 @@ class Engine:
             self._sender = None
 
     def close(self) -> None:
-        """Stops and gives the sink free for another process."""
+        """Stops, and lets another process use the sink."""
         self.stop()
         self._lock.close()
 
     def __enter__(self) -> Engine:
         return self
+
+    def _repr_html_(self) -> str:
+        return engine_html(self.streams.values(), self.catalog.subscriptions())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -263,12 +285,21 @@ class Engine:
     # results
 
     def results(self, name: str) -> pa.Table:
+        """Returns the results of a subscription so far, in order."""
         entry = self.catalog.subscription(name)
-        schema, found = self.deliveries.answers(entry, self.streams[entry.stream])
-        return pa.concat_tables([schema.empty_table(), *found])
+        schema, tables = self.deliveries.results(entry, self.streams[entry.stream])
+        return pa.concat_tables([schema.empty_table(), *tables])
+
+    def count(self, name: str) -> int:
+        """Returns the number of result rows of a subscription so far."""
+        entry = self.catalog.subscription(name)
+        table, _ = family_of(entry.family).shown(self.streams[entry.stream], entry.spec)
+        return self.deliveries.counts(entry.stream, entry.family, table).get(entry.label, 0)
 
     def _limited(self, declaration: StreamDeclaration) -> StreamDeclaration:
-        """How much a batch takes from files: a first run over years of them must not become one batch."""
+        """Limits how much a batch reads from files: a first run over years of them must not become one
+        batch.
+        """
         if declaration.source.format not in sources.FILES:
             return declaration
         options = dict(declaration.source.options)
@@ -279,7 +310,7 @@ class Engine:
         return replace(declaration, source=replace(declaration.source, options=options))
 
     def _schema(self, declaration: StreamDeclaration) -> tuple[T.StructType, tuple[Any, ...]]:
-        """The schema a stream began with holds for its life: the files it was taken from may be gone."""
+        """Returns the schema a stream was declared with first: the files it was taken from may be gone."""
         stored = self.catalog.meta(f"schema of {declaration.name}")
         if stored is None:
             return sources.infer(self.spark, declaration)
@@ -287,35 +318,35 @@ class Engine:
         return schema, tuple(field.column for field in sources.fields(schema))
 
     def _parts(self, stream: str, family: str) -> tuple[int, int]:
-        """(zones, partitions of a shuffle). Where a zone's state lies depends on both, so those that a query
-        began with hold for its life, on a larger machine too.
+        """Returns the numbers of zones and of shuffle partitions. Where a zone's state is depends on both, so
+        a query keeps those that it started with, on a larger machine too.
         """
-        asked = {"zones": self.settings.zones, "shuffle_partitions": self.settings.shuffle_partitions}
+        wanted = {"zones": self.settings.zones, "shuffle_partitions": self.settings.shuffle_partitions}
         key = f"parts of {stream}.{family}"
-        begun = self.catalog.meta(key)
-        if begun is None:
+        first = self.catalog.meta(key)
+        if first is None:
             few = few_partitions(self.spark)
-            count = asked["shuffle_partitions"] or min(few, asked["zones"] or few)
-            begun = {"zones": asked["zones"] or count, "shuffle_partitions": count}
-            self.catalog.set_meta(key, begun)
-        for name, number in asked.items():
-            if number not in (None, begun[name]):
+            count = wanted["shuffle_partitions"] or min(few, wanted["zones"] or few)
+            first = {"zones": wanted["zones"] or count, "shuffle_partitions": count}
+            self.catalog.set_meta(key, first)
+        for name, number in wanted.items():
+            if number not in (None, first[name]):
                 raise JobError(
-                    f"[engine] {name} = {number}, but {self.layout.root} began with {begun[name]}, and its "
-                    "state is dealt out that way: leave it out, or begin anew with another sink path"
+                    f"[engine] {name} = {number}, but {self.layout.root} was started with {first[name]}, and "
+                    "its state is divided that way: leave it out, or start again with another sink path"
                 )
-        return begun["zones"], begun["shuffle_partitions"]
+        return first["zones"], first["shuffle_partitions"]
 
     def _subscribers(self, stream: Stream, name: str) -> dict[str, tuple[Shown, ...]]:
-        """What each subscription of a family sees, also the ended ones, whose last results may be under
-        way.
+        """Returns the columns that each subscription of a family sees; also of cancelled ones, whose last
+        results may be under way.
         """
         entries = self.catalog.subscriptions(stream=stream.name, family=name, state=None)
         return {entry.label: family_of(name).shown(stream, entry.spec)[1] for entry in entries}
 
     def _start(self, stream: Stream, name: str) -> StreamingQuery:
         declaration, schema = self._sources[stream.name]
-        with told():
+        with as_run_errors():
             return query_module.start(
                 self.spark,
                 sources.read(self.spark, declaration, schema, stream),
@@ -331,14 +362,16 @@ class Engine:
 
 
 def _wait_for_progress(query: StreamingQuery) -> None:
-    """Until its first batch is through, or something else than starting goes on."""
+    """Waits for its first batch, if that takes no longer than PATIENCE_S."""
     until = time.monotonic() + PATIENCE_S
     while query.lastProgress is None and query.isActive and time.monotonic() < until:
         time.sleep(0.05)
 
 
 def _lock(layout: Layout) -> IO[str]:
-    """One engine a sink: two would overwrite each other's batches. The lock goes with the process."""
+    """Allows one engine per sink: two would overwrite each other's batches. The lock ends with the
+    process.
+    """
     file = layout.lock.open("a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

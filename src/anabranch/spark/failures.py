@@ -15,7 +15,7 @@ _CAUSES = re.compile(r"^(?:Caused by: |)([\w.$]*(?:Error|Exception)): (.*)$", re
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def as_run_errors() -> Iterator[None]:
     """Turns errors of Spark into ours."""
     try:
         yield

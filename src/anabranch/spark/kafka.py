@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.catalog.deliveries import Manifest
-from anabranch.catalog.layout import Layout
+from anabranch.results.layout import Layout
+from anabranch.results.manifests import Manifest
 from anabranch.spark.lines import Subscribers, lines_of
 
 _MESSAGES = "key string, value string, part string, row long"

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.chain.json_rows import json_row
 from anabranch.families.base import Shown
 from anabranch.families.results import SUBSCRIPTION, SUBSCRIPTIONS
 from anabranch.model.stream import NUMBER
-from anabranch.zones.jsonlines import json_row
 
 #: subscription -> the columns that it sees
 Subscribers = Mapping[str, Sequence[Shown]]
@@ -38,7 +38,7 @@ def lines_of(rows: pa.RecordBatch, subscribers: Subscribers) -> Iterator[tuple[s
 
 
 def exploded(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """One row a (row, subscription)."""
+    """One row per row and subscription."""
     if SUBSCRIPTION in rows.schema.names:
         return rows
     lists = rows.column(SUBSCRIPTIONS)

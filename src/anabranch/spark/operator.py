@@ -15,23 +15,28 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 if TYPE_CHECKING:
     import pandas as pd
 
+    from anabranch.chain.stages import Stage
     from anabranch.spark.stages import StageRunner
-    from anabranch.zones.stage import Stage
 
 
 class StageOperator(StatefulProcessor):
-    """`query` names the running query (a restart has another name); `stages` are by their place in the chain.
+    """`query` names the running query (a restart has another name); `stages` are by their depth in the chain.
 
     State: `chunks`, a map from the names of chunks to their bytes, and `index`, which names the content of
     each (its token).
     """
 
     def __init__(
-        self, query: str, stages: Mapping[int, Stage], partitions: int, parcels: str | None = None
+        self,
+        query: str,
+        family: str,
+        stages: Mapping[int, Stage],
+        partitions: int,
+        parcels: str | None = None,
     ) -> None:
         from pyspark.cloudpickle import dumps
 
-        self.query, self.partitions, self.parcels = query, partitions, parcels
+        self.query, self.family, self.partitions, self.parcels = query, family, partitions, parcels
         self.packed: bytes = dumps(stages)  # type: ignore[no-untyped-call]
         self.runner: StageRunner | None = None
 
@@ -45,8 +50,10 @@ class StageOperator(StatefulProcessor):
         if self.runner is None:
             from pickle import loads
 
+            from anabranch.families.warm_up import ready
             from anabranch.spark.stages import StageRunner
 
+            ready(self.family)
             stages = loads(self.packed)
             self.runner = StageRunner(
                 self.query, stages, self.partitions, self.parcels, self.index, self.chunks

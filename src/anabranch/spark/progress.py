@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from anabranch.catalog.deliveries import Manifest
+from anabranch.results.manifests import Manifest
 
 if TYPE_CHECKING:
     from anabranch.spark.engine import Engine
 
 
 class Progress:
-    """One row a (stream, family): batch, items a second, latency, what was late and rejected."""
+    """One row per stream and family: batch, items per second, latency, what was late and rejected."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True)
@@ -27,6 +27,7 @@ class Progress:
         self.begun = time.monotonic()
         self.subscriptions: Callable[[], int] = lambda: 0
         self.rows: dict[tuple[str, str], dict[str, Any]] = {}
+        self._waits_for: tuple[str, ...] = ()
         self.live: Live | None = None
 
     def __enter__(self) -> Progress:
@@ -66,11 +67,21 @@ class Progress:
         """
         return bool(queries) and all(query in self.rows for query in queries)
 
+    def waits_for(self, what: Sequence[str]) -> None:
+        """Says once what a run for some seconds waits for before these count."""
+        if tuple(what) == self._waits_for:
+            return
+        self._waits_for = tuple(what)
+        if self.live is not None:
+            self.live.update(self._table())
+        elif what and not self.quiet:
+            print(f"waiting for {', '.join(what)}", file=sys.stderr, flush=True)
+
     def _line(self, stream: str, family: str, row: dict[str, Any]) -> str:
         books = row["books"]
         return (
             f"{stream}.{family}: batch {row['batch']}, {row['processed']:,} items, "
-            f"{row['rate']:,.0f} items/s, {row['seconds']:.2f} s a batch, "
+            f"{row['rate']:,.0f} items/s, {row['seconds']:.2f} s per batch, "
             f"{self.subscriptions():,} subscriptions, {row['results']:,} result rows, "
             f"{books.get('late', 0):,} late, {books.get('rejected', 0):,} rejected"
         )
@@ -81,11 +92,12 @@ class Progress:
             "batch",
             "items",
             "items/s",
-            "s a batch",
+            "s per batch",
             "subscriptions",
             "result rows",
             "late",
             "rejected",
+            caption=f"waiting for {', '.join(self._waits_for)}" if self._waits_for else None,
         )
         count = f"{self.subscriptions():,}"
         for (stream, family), row in self.rows.items():

@@ -1,5 +1,5 @@
-"""One Structured Streaming query a (stream, family): source and control, route, order, the family's stages,
-deliver.
+"""One Structured Streaming query per stream and family: source and control, route, order, the stages of the
+family, deliver.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anabranch.catalog.deliveries import Manifest
-from anabranch.catalog.layout import Layout
+from anabranch.chain.order import Order
+from anabranch.chain.stages import Stage
 from anabranch.families.base import Family
 from anabranch.model.stream import Stream
+from anabranch.results.layout import Layout
+from anabranch.results.manifests import Manifest
 from anabranch.spark.control import FORMAT, ControlSource
 from anabranch.spark.deliver import Destination, deliver
 from anabranch.spark.operator import StageOperator
-from anabranch.spark.parcels import clear
 from anabranch.spark.route import router
-from anabranch.spark.rows import DDL
+from anabranch.spark.rows import DDL, clear_parcels
 from anabranch.spark.session import shuffled
-from anabranch.zones.order import Order
-from anabranch.zones.stage import Stage
 
 
 def start(
@@ -42,14 +41,14 @@ def start(
     """
     chain = family.chain(stream, zones)
     folder = to.layout.parcels(stream.name, family.name)
-    clear(folder)
+    clear_parcels(folder)
     parcels = str(folder.absolute())
     rows = source.mapInArrow(router(stream, partitions, parcels), DDL).unionAll(
         _control(spark, stream, family, to.layout, partitions)
     )
     query = uuid.uuid4().hex
     for stages in _operators([Order(stream, chain), *chain.stages]):
-        operator = StageOperator(query, stages, partitions, parcels)
+        operator = StageOperator(query, family.name, stages, partitions, parcels)
         rows = rows.groupBy(F.col("key")).transformWithStateInPandas(operator, DDL, "Append", "None")
     writer = (
         rows.writeStream.queryName(f"{stream.name}.{family.name}.{query[:8]}")
@@ -61,13 +60,13 @@ def start(
 
 
 def _operators(stages: Sequence[Stage]) -> list[dict[int, Stage]]:
-    """The stages of each operator, by place. A chain with one zone is one operator: each costs a batch a
-    shuffle, a Python process and a commit of its state.
+    """The stages of each operator, by depth. A chain with one zone is one operator: each adds a
+    shuffle, a Python process and a commit of its state to every batch.
     """
-    by_place = dict(enumerate(stages))
+    by_depth = dict(enumerate(stages))
     if all(stage.zones == 1 for stage in stages):
-        return [by_place]
-    return [{place: stage} for place, stage in by_place.items()]
+        return [by_depth]
+    return [{depth: stage} for depth, stage in by_depth.items()]
 
 
 def _control(

@@ -13,17 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.dead_letters import checked
+from anabranch.chain.order import SOURCE_ORDER
+from anabranch.chain.packets import ORDER, Kind, Packet
+from anabranch.chain.stages import ROUTE, Sender
 from anabranch.model.stream import Stream
 from anabranch.spark.rows import columns_of, record_batch
-from anabranch.zones.columns import Array, arrow_schema
-from anabranch.zones.dead import SCHEMA as DEAD_SCHEMA
-from anabranch.zones.dead import dead_letters
-from anabranch.zones.order import SOURCE_ORDER
-from anabranch.zones.packets import ORDER, Kind, Packet
-from anabranch.zones.stage import ROUTE, Sender
 
-#: The text of a row that its format could not read.
-CORRUPT = "#corrupt"
 #: Columns by which consecutive runs of a source are told apart and put in order; a source has some of them.
 PLACES = ("#modified", "#path", "#block", "#partition")
 
@@ -83,32 +80,3 @@ def _runs(rows: pa.RecordBatch, places: list[str]) -> Iterator[tuple[int, int]]:
         change[ends] = True
     starts = np.flatnonzero(change)
     yield from zip(starts.tolist(), [*starts[1:].tolist(), rows.num_rows], strict=True)
-
-
-def checked(batch: pa.RecordBatch, stream: Stream) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """(rows that are items, dead letters of the others)."""
-    dead: list[pa.RecordBatch] = []
-    if CORRUPT in batch.schema.names:
-        corrupt = batch.column(CORRUPT)
-        if corrupt.null_count < batch.num_rows:
-            wrong = pc.is_valid(corrupt)
-            contents = corrupt.filter(wrong)
-            reasons = pa.array(["malformed"] * len(contents), pa.string())
-            dead.append(pa.record_batch([reasons, contents.cast(pa.string())], schema=DEAD_SCHEMA))
-            batch = batch.filter(pc.invert(wrong))
-    timeless = _timeless(batch, stream)
-    if timeless is not None and timeless.any():
-        reason = f"no time: column {stream.time!r} is missing or not finite"
-        dead.append(dead_letters(batch.filter(pa.array(timeless)), stream, reason))
-        batch = batch.filter(pa.array(~timeless))
-    return batch, pa.concat_batches(dead) if dead else pa.record_batch([[], []], schema=DEAD_SCHEMA)
-
-
-def _timeless(batch: pa.RecordBatch, stream: Stream) -> Array | None:
-    if stream.time is None or not batch.num_rows:
-        return None
-    column = batch.column(stream.time)
-    if pa.types.is_floating(column.type):
-        finite = pc.fill_null(pc.is_finite(column), False)
-        return np.asarray(~finite.to_numpy(zero_copy_only=False))
-    return np.asarray(column.is_null()) if column.null_count else None

@@ -21,15 +21,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from anabranch.catalog.dtd import Dtd, Elements, read_dtd
+from anabranch.chain.dead_letters import CORRUPT
+from anabranch.chain.order import SOURCE_ORDER
+from anabranch.job.dtd import Dtd, Elements, read_dtd
+from anabranch.job.generated_streams import schema_of
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.stream import Stream
 from anabranch.spark import generator
-from anabranch.spark.dirt import CORRUPT_RECORD, cleaned
-from anabranch.spark.route import CORRUPT
-from anabranch.zones.order import SOURCE_ORDER
+from anabranch.spark.inferred_types import CORRUPT_RECORD, corrected
 
 FILES = ("parquet", "json", "csv", "xml")
 #: Formats whose rows can be malformed.
@@ -65,7 +66,7 @@ def read(
     """
     frame, places = _raw(spark, declaration.source, schema)
     leaves = {field.column.name: field.expression for field in fields(schema)}
-    columns = [leaves[column.name].alias(f"c{place}") for place, column in enumerate(stream.columns)]
+    columns = [leaves[column.name].alias(f"c{index}") for index, column in enumerate(stream.columns)]
     return frame.select(*columns, *places)
 
 
@@ -143,7 +144,7 @@ def _schema(spark: SparkSession, declaration: StreamDeclaration) -> T.StructType
     source = declaration.source
     try:
         if source.format == "generator":
-            return _ddl(generator.schema_of(str(source.options.get("name", "photons"))))
+            return _ddl(schema_of(str(source.options.get("name", "photons"))))
         if source.format == "rate":
             return _ddl("timestamp timestamp, value long")
         if source.schema:
@@ -158,7 +159,9 @@ def _schema(spark: SparkSession, declaration: StreamDeclaration) -> T.StructType
         found = reader.load(source.path).schema
         if source.format in TEXTS:
             time = declaration.settings.get("time")
-            found = cleaned(reader, source.path or "", found, source.format == "json", time, declaration.name)
+            found = corrected(
+                reader, source.path or "", found, source.format == "json", time, declaration.name
+            )
         return _declared(_dtd(source).elements, found) if "dtd" in source.options else found
     except AnalysisException as error:
         raise JobError(f"stream {declaration.name}: {_first_line(error)}") from error
@@ -222,7 +225,7 @@ def _raw(spark: SparkSession, source: Source, schema: T.StructType) -> tuple[Dat
     reader = spark.readStream.format(source.format).schema(schema).options(**_options(source))
     frame = reader.load(pattern(source.path or ""))
     places = [
-        F.col("_metadata.file_modification_time").cast("long").alias("#modified"),
+        F.unix_millis(F.col("_metadata.file_modification_time")).alias("#modified"),
         F.col("_metadata.file_path").alias("#path"),
         F.col("_metadata.file_block_start").alias("#block"),
     ]

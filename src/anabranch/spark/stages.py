@@ -17,14 +17,14 @@ from typing import Any
 
 import pandas as pd
 
+from anabranch.chain.stages import Inbox, Stage, in_order
+from anabranch.chain.state import State
 from anabranch.spark.rows import columns_of, frame, packets_of
-from anabranch.zones.stage import Mail, Stage, in_order
-from anabranch.zones.state import State
 
-#: The states of a zone, by the stage's place.
+#: The states of a zone, by the stage's depth.
 States = dict[int, State]
 
-#: What this worker process holds, the least recently used first: (query, first place, zone) -> (states, when
+#: What this worker process holds, the least recently used first: (query, first depth, zone) -> (states, when
 #: they were used).
 _HELD: OrderedDict[tuple[str, int, int], tuple[States, float]] = OrderedDict()
 HELD_BYTES = 1 << 30
@@ -32,7 +32,7 @@ HELD_S = 600.0
 
 
 class StageRunner:
-    """The stages of one operator of one running query, by place; `index` and `chunks` are its state variables
+    """The stages of one operator of one running query, by depth; `index` and `chunks` are its state variables
     in Spark's store, where the chunk `books` of stage 0 is called `0:books`.
     """
 
@@ -52,32 +52,32 @@ class StageRunner:
         """What the rows of one key give: packets for these stages go through a step, the others pass
         untouched.
         """
-        mail: dict[int, Mail] = defaultdict(list)
+        inboxes: dict[int, Inbox] = defaultdict(list)
         zone = 0
         for part in rows:
             here = part["stage"].isin(self.stages)
             if not here.all():
                 yield part[~here]
             for sender, packet in packets_of(part[here]):
-                mail[packet.stage].append((sender, packet))
+                inboxes[packet.stage].append((sender, packet))
                 zone = packet.zone
-        if not mail:
+        if not inboxes:
             return
         states = self._take(zone)
-        sent = self._sent(zone, states, mail)
+        sent = self._sent(zone, states, inboxes)
         self._keep(zone, states)
         if sent:
             yield frame(columns_of(sent, self.partitions, self.parcels))
 
-    def _sent(self, zone: int, states: States, mail: dict[int, Mail]) -> Mail:
+    def _sent(self, zone: int, states: States, inboxes: dict[int, Inbox]) -> Inbox:
         """What leaves the operator; packets from one of its stages to a later one never become bytes."""
-        out: Mail = []
-        for place, stage in self.stages.items():
-            if place not in mail:
+        out: Inbox = []
+        for depth, stage in self.stages.items():
+            if depth not in inboxes:
                 continue
-            for count, packet in enumerate(stage.step(zone, states[place], in_order(mail.pop(place)))):
-                stays = packet.stage > place and packet.stage in self.stages
-                (mail[packet.stage] if stays else out).append(((place, zone, count), packet))
+            for count, packet in enumerate(stage.step(zone, states[depth], in_order(inboxes.pop(depth)))):
+                stays = packet.stage > depth and packet.stage in self.stages
+                (inboxes[packet.stage] if stays else out).append(((depth, zone, count), packet))
         return out
 
     def _take(self, zone: int) -> States:
@@ -87,9 +87,9 @@ class StageRunner:
         states, _ = _HELD.pop((self.query, min(self.stages), zone), ({}, 0.0))
         stored = self.index.get()
         tokens: dict[str, str] = json.loads(stored[0]) if stored else {}
-        for place in self.stages:
-            state = states.setdefault(place, State())
-            for key in [key for key in state.tokens if f"{place}:{key}" not in tokens]:
+        for depth in self.stages:
+            state = states.setdefault(depth, State())
+            for key in [key for key in state.tokens if f"{depth}:{key}" not in tokens]:
                 state.forget(key)
         for name, token in tokens.items():
             of, _, key = name.partition(":")
@@ -101,18 +101,18 @@ class StageRunner:
     def _keep(self, zone: int, states: States) -> None:
         """Stores what the steps changed, and forgets zones that are held for nothing or by too many."""
         touched = False
-        for place, state in states.items():
+        for depth, state in states.items():
             changed, dropped = state.take_changes()
             for key in dropped:
-                self.chunks.removeKey((f"{place}:{key}",))
+                self.chunks.removeKey((f"{depth}:{key}",))
                 touched = True
             for key, body in changed:
-                self.chunks.updateValue((f"{place}:{key}",), (body,))
+                self.chunks.updateValue((f"{depth}:{key}",), (body,))
                 touched = True
         if touched:
             tokens = {
-                f"{place}:{key}": token.hex()
-                for place, state in states.items()
+                f"{depth}:{key}": token.hex()
+                for depth, state in states.items()
                 for key, token in state.tokens.items()
             }
             self.index.update((json.dumps(tokens),))

@@ -13,13 +13,14 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.cli.combine import Found, combined
-from anabranch.cli.construct import Constructed
 from anabranch.families.registry import family
 from anabranch.families.results import rows_of
-from anabranch.language.bind import Bound, compile_query
+from anabranch.language.bind import BoundQuery, compile_query
 from anabranch.language.unparse import unparse
 from anabranch.model.errors import QueryError
+from anabranch.results.combination import ResultTables, combine
+from anabranch.results.constructed_xml import ConstructedXml
+from tests.drawn import examples
 from tests.language.streams import STREAMS
 from tests.language.test_fuzz import check_error, mutated
 from tests.language.wxquery.paper import QUERIES
@@ -60,20 +61,20 @@ def check(text: str) -> bool:
     return True
 
 
-def well_formed(bound: Bound) -> bool:
+def well_formed(bound: BoundQuery) -> bool:
     """Whether the XML of results with nothing in them can be read."""
     assert bound.construction is not None
     parts = iter([missing(part) for part in (bound, *bound.parts)])
     text = b""
-    for place, loop in enumerate(bound.construction.loops):
-        schema, tables = combined([next(parts) for _ in loop.prefixes], loop)
-        made = Constructed(schema, bound.construction, place)
+    for index, loop in enumerate(bound.construction.loops):
+        schema, tables = combine([next(parts) for _ in loop.prefixes], loop)
+        made = ConstructedXml(schema, bound.construction, index)
         rows = [made.rows(batch) for table in tables for batch in table.to_batches()]
         text += b"".join([made.begin(), *rows, made.end()])
     return ET.fromstring(b"<all>" + text + b"</all>") is not None
 
 
-def missing(part: Bound) -> Found:
+def missing(part: BoundQuery) -> ResultTables:
     of, stream = family(part.family), STREAMS[part.stream]
     table, shown = of.shown(stream, part.spec.to_json())
     schema = rows_of([], of.table(table), "q", shown).schema
@@ -90,13 +91,13 @@ def test_mutations() -> None:
     assert EXAMPLES // 50 < compiled < EXAMPLES * 9 // 10
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=15))
 def test_any_return(pieces: list[str]) -> None:
     check(f"{TRADES} return {' '.join(pieces)}")
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=30))
 def test_pieces_in_any_order(pieces: list[str]) -> None:
     check("<a>" + " ".join(pieces))

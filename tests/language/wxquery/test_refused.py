@@ -93,7 +93,7 @@ def test_a_condition_inside_an_aggregate() -> None:
     """`refused` would take the end of the condition for the end of its mark."""
     with pytest.raises(QueryError, match="a condition inside an aggregate") as caught:
         compile_query(f"{WINDOW} let $a := avg($w/en[en > 1]) return $a", STREAMS)
-    assert (caught.value.place, caught.value.length) == (
+    assert (caught.value.offset, caught.value.length) == (
         len(f"{WINDOW} let $a := avg($w/"),
         len("en[en > 1]"),
     )

@@ -10,16 +10,17 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.cli.combine import Found, combined
-from anabranch.cli.construct import Constructed
+from anabranch.chain.arrow_columns import arrow_schema
 from anabranch.families.filters.spec import Select
 from anabranch.families.registry import family
 from anabranch.families.results import rows_of
-from anabranch.language.bind import Bound, compile_query
+from anabranch.language.bind import BoundQuery, compile_query
 from anabranch.language.wxquery.parse import parse_wxquery
 from anabranch.model.errors import QueryError
 from anabranch.model.stream import Stream
-from anabranch.zones.columns import arrow_schema
+from anabranch.results.combination import ResultTables, combine
+from anabranch.results.constructed_xml import ConstructedXml
+from tests.drawn import examples
 from tests.language.streams import stream
 from tests.laws.case import Asked, Case
 from tests.oracles import xquery
@@ -149,7 +150,7 @@ def several(draw: st.DrawFn) -> str:
     return f"{text} {where} return ({draw(results(1))}, {made})"
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(selects() | aggregates() | several(), ITEMS, ROWS)
 def test_what_xquery_would_make_of_it(
     text: str, items: list[dict[str, Any]], rows: list[dict[str, Any]]
@@ -167,8 +168,8 @@ def test_what_xquery_would_make_of_it(
     query = parse_wxquery(text)
     if len(query.mains) > 1:  # the generator's <a> { .. } <b/> { .. } </a>
         root = SubElement(root, "a")
-    for place, main in enumerate(query.mains):
-        if place:
+    for span, main in enumerate(query.mains):
+        if span:
             SubElement(root, "b")
         for answer in xquery.answers(replace(query, mains=(main,)), trees):
             xquery.add(root, answer)
@@ -188,15 +189,15 @@ def constructed(text: str, data: dict[str, list[dict[str, Any]]]) -> str:
     assert bound.construction is not None
     parts = iter([answered(part, data[part.stream]) for part in (bound, *bound.parts)])
     made = b""
-    for place, loop in enumerate(bound.construction.loops):
-        schema, tables = combined([next(parts) for _ in loop.prefixes], loop)
-        encoder = Constructed(schema, bound.construction, place)
+    for index, loop in enumerate(bound.construction.loops):
+        schema, tables = combine([next(parts) for _ in loop.prefixes], loop)
+        encoder = ConstructedXml(schema, bound.construction, index)
         rows = [encoder.rows(batch) for table in tables for batch in table.to_batches()]
         made += b"".join([encoder.begin(), *rows, encoder.end()])
     return f"<all>{made.decode()}</all>"
 
 
-def answered(part: Bound, rows: list[dict[str, Any]]) -> Found:
+def answered(part: BoundQuery, rows: list[dict[str, Any]]) -> ResultTables:
     """The results of a part, in two batches."""
     of, spec = STREAMS[part.stream], part.spec.to_json()
     items = pa.RecordBatch.from_pylist(rows, arrow_schema(of))

@@ -1,8 +1,8 @@
 """EMIT CHANGES: what became of each cluster since the window before (docs/decisions/cluster-changes.md).
 
-In: the members of the last window that held points, with the numbers of their clusters, and the clusters
-found in this one. Out: one row for every member that joined a cluster, left it or changed its role in it; the
-members to compare the next window with. Never: a row for a member that stayed what it was.
+The members of the last window that held points, with the numbers of their clusters, are compared with the
+clusters of this one. There is one row for every member that joined a cluster, left it or changed its role in
+it, and none for a member that stayed what it was.
 
 A cluster A of the window before and a cluster B of this one are related if some point is a core of both.
 - The heir of A is the related B with which it shares the most cores; among equals the one whose first member
@@ -31,9 +31,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.clusters.found import Found
-from anabranch.kernels.roles import CORE, NOISE
-from anabranch.zones.columns import Array
+from anabranch.families.clusters.kernels.roles import CORE, NOISE
+from anabranch.families.clusters.structure import WindowClusters
+from anabranch.model.arrays import Array, Bytes, Ints
 
 CHANGES = ("birth", "expansion", "shrinking", "union", "split", "death")
 BIRTH, EXPANSION, SHRINKING, UNION, SPLIT, DEATH = range(6)
@@ -41,29 +41,38 @@ _NONE = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Past:
+class WindowMembers:
     """The members of a window, in order of arrival: positions, numbers of clusters, roles and ids."""
 
-    positions: Array  # int64
-    clusters: Array  # int64
-    roles: Array  # uint8
+    positions: Ints
+    clusters: Ints
+    roles: Bytes
     ids: pa.Array
+
+    def to_rows(self) -> pa.RecordBatch:
+        names = ["position", "cluster", "role", "id"]
+        return pa.record_batch([self.positions, self.clusters, self.roles, self.ids], names)
+
+    @staticmethod
+    def from_rows(rows: pa.RecordBatch) -> WindowMembers:
+        position, cluster, role = (rows.column(name).to_numpy() for name in ("position", "cluster", "role"))
+        return WindowMembers(position, cluster, role, rows.column("id"))
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangedMembers:
     """Rows by cluster, then by arrival. `other` 0 is none, `roles` NOISE is none."""
 
-    clusters: Array
+    clusters: Ints
     changes: Array
-    roles: Array
-    others: Array
+    roles: Bytes
+    others: Ints
     ids: pa.Array
 
 
 @dataclass(frozen=True)
-class _Kin:
-    """Who is related to whom. Clusters before are places in `olds`, those of this window count from 0."""
+class _Kinship:
+    """Who is related to whom. Clusters before are indexes in `olds`, those of this window count from 0."""
 
     olds: Array  # numbers of the clusters before, ascending
     numbers: Array  # number of each cluster of this window
@@ -74,21 +83,25 @@ class _Kin:
     children: Array  # bool, a cluster of this window: related to one before
 
 
-def compare(past: Past | None, found: Found, ids: pa.Array, fresh: int) -> tuple[Changed, Past, int]:
-    """(what changed, the members of this window, the number of the next new cluster).
+def compare(
+    past: WindowMembers | None, window: WindowClusters, ids: pa.Array, next_cluster: int
+) -> tuple[ChangedMembers, WindowMembers, int]:
+    """Returns (what changed, the members of this window, the number of the next new cluster).
 
-    `ids` are those of the window's points.
+    `ids` are those of the points of this window.
     """
     if past is None:
-        past = Past(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), ids.slice(0, 0))
-    places = np.flatnonzero(found.clusters)
-    positions = found.start + places
-    local = found.clusters[places].astype(np.int64) - 1
-    roles = found.roles[places]
-    was = _where(past.positions, positions)  # place in the past of each member, or -1
-    now = _where(positions, past.positions)  # place among the members of each one of the past, or -1
-    kin = _kin(past, local, roles, was, found.count, fresh)
-    present = Past(positions, kin.numbers[local], roles, ids.take(pa.array(places)))
+        past = WindowMembers(
+            np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), ids.slice(0, 0)
+        )
+    members = np.flatnonzero(window.clusters)
+    positions = window.start + members
+    local = window.clusters[members].astype(np.int64) - 1
+    roles = window.roles[members]
+    was = _indexes_in(past.positions, positions)  # of each member in the past, or -1
+    now = _indexes_in(positions, past.positions)  # of each one of the past among the members, or -1
+    kin = _kinship(past, local, roles, was, window.count, next_cluster)
+    present = WindowMembers(positions, kin.numbers[local], roles, ids.take(pa.array(members)))
     staying = _of_members(past, present, local, was, kin)
     leaving = _of_leavers(past, present, local, now, kin)
     rows = [np.concatenate(pair) for pair in zip(staying, leaving, strict=True)]
@@ -96,8 +109,8 @@ def compare(past: Past | None, found: Found, ids: pa.Array, fresh: int) -> tuple
     order = np.lexsort((arrivals, clusters))
     sources[len(staying[0]) :] += len(present.ids)
     both = pa.concat_arrays([present.ids, past.ids]).take(pa.array(sources[order]))
-    changed = Changed(clusters[order], changes[order], after[order], others[order], both)
-    return changed, present, fresh + int(np.count_nonzero(kin.new))
+    changed = ChangedMembers(clusters[order], changes[order], after[order], others[order], both)
+    return changed, present, next_cluster + int(np.count_nonzero(kin.new))
 
 
 def _chosen(otherwise: int, *cases: tuple[Array, int]) -> Array:
@@ -108,15 +121,17 @@ def _chosen(otherwise: int, *cases: tuple[Array, int]) -> Array:
     return codes
 
 
-def _where(haystack: Array, needles: Array) -> Array:
-    """The place of each needle in the ascending haystack, or -1."""
+def _indexes_in(haystack: Array, needles: Array) -> Array:
+    """The index of each needle in the ascending haystack, or -1."""
     if not len(haystack):
         return np.full(len(needles), -1, np.int64)
-    places = np.minimum(np.searchsorted(haystack, needles), len(haystack) - 1)
-    return np.where(haystack[places] == needles, places, -1)
+    indexes = np.minimum(np.searchsorted(haystack, needles), len(haystack) - 1)
+    return np.where(haystack[indexes] == needles, indexes, -1)
 
 
-def _kin(past: Past, local: Array, roles: Array, was: Array, count: int, fresh: int) -> _Kin:
+def _kinship(
+    past: WindowMembers, local: Array, roles: Array, was: Array, count: int, next_cluster: int
+) -> _Kinship:
     olds = np.unique(past.clusters)
     shared = np.zeros((len(olds), count), np.int64)
     common = np.flatnonzero((was >= 0) & (roles == CORE))
@@ -128,12 +143,14 @@ def _kin(past: Past, local: Array, roles: Array, was: Array, count: int, fresh: 
     heirs = shared[parents].argmax(axis=1) if count else []  # the first of equals: the earlier first member
     np.minimum.at(numbers, heirs, olds[parents])
     new = numbers == _NONE
-    numbers[new] = fresh + np.arange(np.count_nonzero(new))
-    return _Kin(olds, numbers, new, ~np.isin(olds, numbers), related, parents, children)
+    numbers[new] = next_cluster + np.arange(np.count_nonzero(new))
+    return _Kinship(olds, numbers, new, ~np.isin(olds, numbers), related, parents, children)
 
 
-def _of_members(past: Past, present: Past, local: Array, was: Array, kin: _Kin) -> list[Array]:
-    """(clusters, changes, roles, others, positions, places) of members that joined or changed their role."""
+def _of_members(
+    past: WindowMembers, present: WindowMembers, local: Array, was: Array, kin: _Kinship
+) -> list[Array]:
+    """(clusters, changes, roles, others, positions, indexes) of members that joined or changed their role."""
     before = was >= 0
     others = np.where(before, past.clusters[was] if len(past.clusters) else 0, 0)
     same = others == present.clusters
@@ -165,7 +182,9 @@ def _of_members(past: Past, present: Past, local: Array, was: Array, kin: _Kin) 
     ]
 
 
-def _of_leavers(past: Past, present: Past, local: Array, now: Array, kin: _Kin) -> list[Array]:
+def _of_leavers(
+    past: WindowMembers, present: WindowMembers, local: Array, now: Array, kin: _Kinship
+) -> list[Array]:
     """The same for the members of the past that are no longer in their cluster."""
     after = now >= 0
     others = np.where(after, present.clusters[now] if len(present.clusters) else 0, 0)

@@ -2,27 +2,33 @@
 
     order --> neighbourhood --> deliver
                 |      ^
-                +------+  where a group is split: what its parts know, with the next batch
+                +------+  where a group is split: the reports of its parts, with the next batch
 
-A zone of `neighbourhood` gets every item and answers the groups of queries that fall to it; queries over the
-same coordinates with the same condition are a group and share one structure. A zone with far too much to do
-has others take parts of its groups over (`splits`).
+A zone of `neighbourhood` gets every item and runs the groups of queries that are assigned to it. Queries over
+the same coordinates with the same condition are a group and share one structure. A zone that has far more
+work than others gives parts of its groups to them (`group_zones`).
+
+An item passes through these files, in this order:
+
+    neighbourhood -> cluster_group -> point_store                          it is kept
+                                 -> structure -> kernels/neighbour_lists it is added, once for all queries
+                                 -> structure -> kernels/cores, window_forest, roles -> cluster_rows
+                                                                         a window is due
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from anabranch.chain.balance import Patience
+from anabranch.chain.stages import Broadcast, Chain
 from anabranch.families.base import Family, Shown, Table
-from anabranch.families.clusters.answers import CHANGES_TABLE, MEMBERS_TABLE, SUMMARY_TABLE
+from anabranch.families.clusters.cluster_rows import CHANGES_TABLE, MEMBERS_TABLE, SUMMARY_TABLE
+from anabranch.families.clusters.group_query import edge_columns
 from anabranch.families.clusters.neighbourhood import Neighbourhood
 from anabranch.families.clusters.spec import Clusters, Emit
-from anabranch.families.clusters.window import edge_columns
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
-from anabranch.zones.balance import Patience
-from anabranch.zones.spread import Broadcast
-from anabranch.zones.stage import Chain
 
 _INT, _STRING = ColumnType.INT, ColumnType.STRING
 

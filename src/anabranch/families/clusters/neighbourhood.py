@@ -1,45 +1,43 @@
-"""The one stage of the clusters family: each zone answers some groups of queries that share.
+"""The one stage of the clusters family: each zone runs some groups of queries.
 
-In: ITEMS (all of them), ACTIVATE, CANCEL and PROGRESS from order; from other zones of this stage, what was
-said in the batch before (`splits`). Out: RESULT rows of the tables clusters, summary and changes. Never: a
-query of a group that belongs to another zone, but for its number (see `dealing`).
+In: ITEMS (all of them), ACTIVATE, CANCEL and PROGRESS from order; from other zones of this stage, their
+messages of the batch before (`group_zones`). Out: RESULT rows of the tables clusters, summary and changes.
 
-A group is all queries over the same coordinates with the same condition. It lives in one zone, from its first
-query to the end of its last, unless that zone has far more to do than others: then the group is split over
-several in space, and results come from the first of them, its home, with the next batch (`splits`, `part`,
-`merge`). How groups are kept: `stored`.
+A group is all queries over the same coordinates with the same condition (`cluster_group`). It lives in one
+zone, from its first query to the end of its last, unless that zone has far more work than others. Then the
+group is split over several zones in space, and its rows come from the first of them, its home, with the next
+batch (`group_part`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.clusters import splits, stored
-from anabranch.families.clusters.dealing import DEALT, deal, forget
-from anabranch.families.clusters.group import Group
-from anabranch.families.clusters.points import Points
+from anabranch.chain import control
+from anabranch.chain.balance import Patience, forget_work
+from anabranch.chain.packets import Kind, Packet
+from anabranch.chain.stages import Stage
+from anabranch.chain.state import Arrays, State
+from anabranch.families.clusters import group_zones
+from anabranch.families.clusters.cluster_group import ClusterGroup
+from anabranch.families.clusters.group_query import GroupQuery, exact_spec
+from anabranch.families.clusters.group_zones import ASSIGNED, CLOSING, Groups
+from anabranch.families.clusters.point_store import PointStore
 from anabranch.families.clusters.spec import Clusters
-from anabranch.families.clusters.stored import CLOSING, Groups, spec_of
-from anabranch.families.clusters.window import Standing
 from anabranch.model.stream import Stream, Time
 from anabranch.predicates.terms import to_json
-from anabranch.zones import queries
-from anabranch.zones.balance import Patience, forget_work
-from anabranch.zones.packets import Kind, Packet
-from anabranch.zones.stage import Stage
-from anabranch.zones.state import Arrays, State
 
-MEMO = "groups"
 ENDED = "ended"
 
 
 def group_key(spec: Clusters) -> str:
-    """Equal for queries that share: the same coordinates of the same items."""
+    """Equal for queries of one group: the same coordinates of the same items."""
     text = json.dumps([spec.by, to_json(spec.condition)], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -51,149 +49,163 @@ class Neighbourhood(Stage):
         self.stream, self.zones, self.patience = stream, zones, patience
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        known = splits.heard(packets)
-        if state.get(ENDED) is not None and not known:
+        reports = group_zones.received_reports(packets)
+        if state.get(ENDED) is not None and not reports:
             return []
         facts = next(p.facts for p in reversed(packets) if p.kind in (Kind.PROGRESS, Kind.PARTIAL))
         origin = facts["origin"]
         groups = self._groups(zone, state, origin)
-        out = self._merged(groups, known)
+        out = _merge(groups, reports)
         if state.get(ENDED) is not None:
-            _forget_all(state)
+            _drop_all(state)
             return out
-        splits.adopt(state, zone, self.stream, groups, packets)
-        ended = False
-        if "ended" in facts:
-            out += self._taken(zone, state, groups, packets, facts["last"], facts["ended"], origin)
-            ended = facts["ended"]
-        out += splits.told(groups, origin)
-        for key in [key for key, group in groups.items() if not group.queries and not group.waiting]:
+        group_zones.apply_splits(state, zone, self.stream, groups, packets)
+        from_order = "ended" in facts
+        ended = from_order and facts["ended"]
+        if from_order:
+            out += self._run(zone, state, groups, packets, origin)
+            out += _reach(groups, facts["last"], ended)
+        out += group_zones.send_reports(groups, origin)
+        for key in [key for key, group in groups.items() if not group.queries and not group.unmerged]:
             del groups[key]
-        if ended and not any(group.waiting for group in groups.values()):
-            _forget_all(state)
+        if ended and not any(group.unmerged for group in groups.values()):
+            _drop_all(state)
             return out
         if ended:
             state.put(ENDED, {"ended": np.ones(1, np.uint8)})
         elif self.zones > 1:
-            out += self._balanced(zone, state, groups, packets, "ended" in facts, origin)
-        stored.save(state, groups)
-        state.renew(MEMO, _depends(state), groups)
+            out += self._balance(zone, state, groups, packets, from_order, origin)
+        _save(state, groups)
+        state.cache("groups", state.keys(), groups)
         return out
 
-    def _merged(self, groups: Groups, known: dict[str, list[list[Arrays]]]) -> list[Packet]:
-        """The rows of windows that waited, now that all parts have said what they know of them."""
-        out: list[Packet] = []
-        for key, parts in known.items():
-            home = key + CLOSING if key + CLOSING in groups else key
-            groups[home].merge(parts)
-            out += groups[home].packets()
-            if home != key:
-                del groups[home]
-        return out
-
-    def _taken(
-        self,
-        zone: int,
-        state: State,
-        groups: Groups,
-        packets: Sequence[Packet],
-        last: Time | None,
-        ended: bool,
-        origin: Time | None,
+    def _run(
+        self, zone: int, state: State, groups: Groups, packets: Sequence[Packet], origin: Time | None
     ) -> list[Packet]:
-        """What order sent, and the rows that it led to."""
+        """Carries out what order sent; returns the rows of groups that have no more queries."""
         out: list[Packet] = []
         for packet in packets:
             if packet.kind is Kind.ACTIVATE:
-                self._begin(zone, state, groups, packet, origin)
+                self._activate(zone, state, groups, packet, origin)
             elif packet.kind is Kind.CANCEL:
-                out += self._cease(state, groups, packet)
+                out += self._cancel(state, groups, packet)
             elif packet.kind is Kind.ITEMS:
                 for group in groups.values():
                     if group.queries:
-                        group.feed(packet.rows)
-        for group in groups.values():
-            if last is not None and group.queries:
-                group.reach(last)
-            if ended:
-                group.finish()
-            out += group.packets()
+                        group.add_items(packet.rows)
         return out
 
-    def _begin(self, zone: int, state: State, groups: Groups, packet: Packet, origin: Time | None) -> None:
-        """Takes up the queries that belong to this zone, or to a group of which it has a part."""
-        begun = [(query, spec_of(self.stream, query.spec)) for query in queries.begun(packet)]
-        keys = [group_key(spec) for _, spec in begun]
-        dealt = deal(state, self.zones, [query.number for query, _ in begun], keys)
-        mine = [chosen == zone or key in groups for chosen, key in zip(dealt, keys, strict=True)]
-        for (query, spec), key, is_mine in zip(begun, keys, mine, strict=True):
+    def _activate(self, zone: int, state: State, groups: Groups, packet: Packet, origin: Time | None) -> None:
+        """Adds the queries that belong to this zone, or to a group of which it has a part."""
+        new = [(query, exact_spec(self.stream, query.spec)) for query in control.activated(packet)]
+        keys = [group_key(spec) for _, spec in new]
+        assigned = group_zones.assign(state, self.zones, [query.number for query, _ in new], keys)
+        mine = [chosen == zone or key in groups for chosen, key in zip(assigned, keys, strict=True)]
+        for (query, spec), key, is_mine in zip(new, keys, mine, strict=True):
             if is_mine:
                 if key not in groups:
-                    groups[key] = Group(self.stream, Points(self.stream, spec.by, spec.condition), origin)
-                standing = Standing(query.number, query.name, spec, query.since, groups[key].points.stop)
-                groups[key].begin(standing)
+                    points = PointStore(self.stream, spec.by, spec.condition)
+                    groups[key] = ClusterGroup(self.stream, points, origin)
+                first = groups[key].points.stop
+                groups[key].add_query(GroupQuery(query.number, query.name, spec, query.activate, first))
         if any(mine):
-            queries.apply(
+            control.apply(
                 state, [Packet(packet.stage, zone, packet.kind, packet.rows.filter(pa.array(mine)))]
             )
 
-    def _cease(self, state: State, groups: Groups, packet: Packet) -> list[Packet]:
-        """Ends queries, and with its last one a group; returns what groups that ended had still to say."""
+    def _cancel(self, state: State, groups: Groups, packet: Packet) -> list[Packet]:
+        """Removes queries, and with its last one a group; returns the last rows of such groups."""
         out: list[Packet] = []
-        _, ended = queries.apply(state, [packet])
-        forget(state, [query.number for query in ended])
-        for query in ended:
+        _, cancelled = control.apply(state, [packet])
+        group_zones.unassign(state, [query.number for query in cancelled])
+        for query in cancelled:
             for key, group in list(groups.items()):
                 if query.number in group.queries:
-                    group.cease(query.number, query.until)
+                    group.remove_query(query.number, query.cancel)
                     if not group.queries:
                         out += group.packets()
                         del groups[key]
-                        if group.waiting or group.known:
+                        if group.unmerged or group.reports:
                             group.close()
                             groups[key + CLOSING] = group
         return out
 
-    def _balanced(
+    def _balance(
         self,
         zone: int,
         state: State,
         groups: Groups,
         packets: Sequence[Packet],
-        told: bool,
+        from_order: bool,
         origin: Time | None,
     ) -> list[Packet]:
-        """What is said so that zones share the work. All count the same batches: those that order had a part
-        in while anybody has a query.
+        """The messages by which zones share the work. All zones count the same batches: those in which order
+        sent something, while any zone has a query.
         """
-        out = splits.decided(packets, self.zones, self.patience, origin)
-        out += splits.divided(state, zone, groups, packets, origin)
-        if state.get(DEALT) is None:
+        out = group_zones.choose_division(packets, self.zones, self.patience, origin)
+        out += group_zones.split_groups(state, zone, groups, packets, origin)
+        if state.get(ASSIGNED) is None:
             forget_work(state)
-        elif told:
-            out += splits.worked(state, zone, groups, packets, self.patience, origin)
+        elif from_order:
+            out += group_zones.send_work(state, zone, groups, packets, self.patience, origin)
         return out
 
     def _groups(self, zone: int, state: State, origin: Time | None) -> Groups:
-        """The groups of this zone, as the last step left them or built anew.
-
-        Until this step renews it, nothing is remembered: if the step fails halfway, the next one builds anew.
-        """
-        groups = state.derived(
-            MEMO, _depends(state), lambda: stored.load(state, zone, self.stream, group_key, origin)
-        )
-        state.renew(MEMO, (), None)
+        """The groups of this zone, as the last step left them or built again."""
+        groups = state.cached("groups", state.keys(), lambda: self._load(zone, state, origin))
         for group in groups.values():
-            group.learn(origin)
+            group.set_origin(origin)
             group.work = 0
         return groups
 
+    def _load(self, zone: int, state: State, origin: Time | None) -> Groups:
+        queries: dict[str, list[control.Query]] = defaultdict(list)
+        for query in control.queries(state).values():
+            queries[group_key(exact_spec(self.stream, query.spec))].append(query)
+        queries |= {key: [] for key in sorted(_stored_keys(state)) if key.endswith(CLOSING)}
+        return {
+            key: ClusterGroup.load(state, f"g/{key}/", self.stream, queries[key], zone, origin)
+            for key in queries
+        }
 
-def _depends(state: State) -> list[str]:
-    return [MEMO, *state.keys()]
+
+def _reach(groups: Groups, last: Time | None, ended: bool) -> list[Packet]:
+    """The rows of all groups when time has reached `last`, the time of the newest item."""
+    out: list[Packet] = []
+    for group in groups.values():
+        if last is not None and group.queries:
+            group.reach_time(last)
+        if ended:
+            group.end_stream()
+        out += group.packets()
+    return out
 
 
-def _forget_all(state: State) -> None:
+def _merge(groups: Groups, reports: dict[str, list[list[Arrays]]]) -> list[Packet]:
+    """The rows of windows that waited, now that all parts have reported on them."""
+    out: list[Packet] = []
+    for key, of_parts in reports.items():
+        home = key + CLOSING if key + CLOSING in groups else key
+        groups[home].merge(of_parts)
+        out += groups[home].packets()
+        if home != key:
+            del groups[home]
+    return out
+
+
+def _stored_keys(state: State) -> set[str]:
+    return {key.split("/")[1] for key in state.keys("g/")}
+
+
+def _save(state: State, groups: Groups) -> None:
+    for key in _stored_keys(state) - groups.keys():
+        for chunk in state.keys(f"g/{key}/"):
+            state.drop(chunk)
+    for key, group in groups.items():
+        group.save(state, f"g/{key}/")
+
+
+def _drop_all(state: State) -> None:
     for key in state.keys(""):
         state.drop(key)
     state.put(ENDED, {"ended": np.ones(1, np.uint8)})

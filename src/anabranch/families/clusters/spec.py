@@ -1,4 +1,4 @@
-"""What a clusters query is bound to: density-based clusters in sliding windows (semantics.md, clusters)."""
+"""A clusters query as data: density-based clusters in sliding windows (docs/queries.md)."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     order --> share --> compose --> deliver
                  \\------------------^      select's results leave from share
 
-A zone of `share` looks at a run of consecutive items, one by one: it finds out which derived streams each
-item belongs to. A zone of `compose` holds some of the derived streams that aggregates are computed on, by the
+A zone of `share` looks at a run of consecutive items, one by one, and finds the derived streams that each
+item belongs to. A zone of `compose` has some of the derived streams that aggregates are computed on, by the
 hash of their condition.
 """
 
@@ -12,16 +12,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from anabranch.chain.stages import Chain, Slices
 from anabranch.families.base import Family, Shown, Table
-from anabranch.families.filters.compose import Compose
-from anabranch.families.filters.made import made_of, widened
-from anabranch.families.filters.outputs import aggregate_shown
-from anabranch.families.filters.share import Share
+from anabranch.families.filters.computed_columns import made_of, widened
 from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.model.columns import Column
 from anabranch.model.stream import Stream
-from anabranch.zones.spread import Slices
-from anabranch.zones.stage import Chain
 
 SELECT, AGGREGATE = "select", "aggregate"
 
@@ -32,17 +28,21 @@ class Filters(Family):
     tables: ClassVar[tuple[Table, ...]] = (Table(SELECT, order_by="#"), Table(AGGREGATE))
 
     def __init__(self, least: int = 1024) -> None:
-        """`least` items are worth a packet of their own; fewer than that stay together in one zone of
-        `share`.
-        """
+        """At least so many items go to a zone of `share` together."""
         self.least = least
 
     def chain(self, stream: Stream, zones: int) -> Chain:
+        # here, so that whoever only reads results does not load the kernels
+        from anabranch.families.filters.compose import Compose
+        from anabranch.families.filters.share import Share
+
         return Chain((Share(stream, zones), Compose(stream, zones)), Slices(zones, self.least))
 
     def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
         stream = widened(stream, made_of(spec))
         if spec["kind"] == AGGREGATE:
+            from anabranch.families.filters.aggregate_results import aggregate_shown
+
             return AGGREGATE, aggregate_shown(Aggregate.from_json(spec), stream)
         outputs = Select.from_json(spec).outputs
         return SELECT, tuple(Shown(o.column, Column(o.name, stream.type_of(o.column))) for o in outputs)

@@ -1,13 +1,24 @@
-"""What select and aggregate queries are bound to: the properties of the stream that answers them."""
+"""What select and aggregate queries are bound to, and how a spec travels as JSON.
+
+A spec carries the normal form of its condition, which is computed once, when the query is bound. Specs of
+older catalogs do not have it; `normal_of` computes it then.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
-from anabranch.model.operators import Made
+from anabranch.model.columns import Column
+from anabranch.model.operators import Made, with_made
+from anabranch.model.stream import Stream
 from anabranch.model.window import Window
+from anabranch.predicates.conjunction import Normal
+from anabranch.predicates.normal import normal_form
 from anabranch.predicates.terms import TRUE, Term, from_json, to_json
 
 
@@ -21,18 +32,21 @@ class Output:
 
 @dataclass(frozen=True)
 class Select:
-    """Items that satisfy `condition`, with the chosen columns; `made` are those that operators make."""
+    """Items that satisfy `condition`, with the chosen columns. `made` are the computed columns, `normal` is
+    the normal form of the condition.
+    """
 
     outputs: tuple[Output, ...]
     condition: Term = TRUE
     made: tuple[Made, ...] = ()
+    normal: Normal | None = field(default=None, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "select",
             "outputs": [[output.column, output.name] for output in self.outputs],
             "condition": to_json(self.condition),
-            **_made_to_json(self.made),
+            **_optional_to_json(self),
         }
 
     @staticmethod
@@ -40,7 +54,7 @@ class Select:
         return Select(
             tuple(Output(*pair) for pair in spec["outputs"]),
             from_json(spec["condition"]),
-            _made_from_json(spec),
+            *_optional_from_json(spec),
         )
 
 
@@ -52,7 +66,7 @@ class Function(StrEnum):
     AVG = "avg"
 
 
-#: How the names of aggregations begin that only HAVING asks for; no user's column can be called so.
+#: How the names of aggregations begin that only HAVING uses; no column of a user can be called so.
 HIDDEN = "having:"
 
 
@@ -74,7 +88,7 @@ class Aggregate:
     """Aggregates over windows of the items that satisfy `condition`.
 
     `having` is a condition over the names of the aggregations and `items`. Aggregations that only `having`
-    asks for are not shown. `made` are columns that operators make.
+    uses are not shown. `made` are the computed columns, `normal` is the normal form of the condition.
     """
 
     aggregations: tuple[Aggregation, ...]
@@ -82,6 +96,7 @@ class Aggregate:
     condition: Term = TRUE
     having: Term = TRUE
     made: tuple[Made, ...] = ()
+    normal: Normal | None = field(default=None, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -90,7 +105,7 @@ class Aggregate:
             "window": self.window.to_json(),
             "condition": to_json(self.condition),
             "having": to_json(self.having),
-            **_made_to_json(self.made),
+            **_optional_to_json(self),
         }
 
     @staticmethod
@@ -100,13 +115,45 @@ class Aggregate:
             Window.from_json(spec["window"]),
             from_json(spec["condition"]),
             from_json(spec["having"]),
-            _made_from_json(spec),
+            *_optional_from_json(spec),
         )
 
 
-def _made_to_json(made: tuple[Made, ...]) -> dict[str, Any]:
-    return {"made": [each.to_json() for each in made]} if made else {}
+FiltersSpec = TypeVar("FiltersSpec", bound=Select | Aggregate)
 
 
-def _made_from_json(spec: dict[str, Any]) -> tuple[Made, ...]:
-    return tuple(Made.from_json(each) for each in spec.get("made", ()))
+def spec_of(spec: dict[str, Any]) -> Select | Aggregate:
+    """Returns a spec from its JSON, whichever of the two it is."""
+    return Select.from_json(spec) if spec["kind"] == "select" else Aggregate.from_json(spec)
+
+
+def normal_of(spec: Select | Aggregate, stream: Stream) -> Normal:
+    """Returns the normal form of a query's condition; computes it if the spec does not have it."""
+    if spec.normal is not None:
+        return spec.normal
+    return _computed_normal(json.dumps(to_json(spec.condition)), with_made(stream.columns, spec.made))
+
+
+def with_normal(spec: FiltersSpec, stream: Stream) -> FiltersSpec:
+    """Returns the spec with the normal form of its condition."""
+    return replace(spec, normal=normal_of(spec, stream))
+
+
+@lru_cache(maxsize=65536)
+def _computed_normal(condition: str, columns: tuple[Column, ...]) -> Normal:
+    """As text, in which 1, 1.0 and true differ. The next zone on a worker has the same conditions."""
+    return normal_form(from_json(json.loads(condition)), Stream("", columns))
+
+
+def _optional_to_json(spec: Select | Aggregate) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    if spec.made:
+        out["made"] = [each.to_json() for each in spec.made]
+    if spec.normal is not None:
+        out["normal"] = spec.normal.to_json()
+    return out
+
+
+def _optional_from_json(spec: Mapping[str, Any]) -> tuple[tuple[Made, ...], Normal | None]:
+    made = tuple(Made.from_json(each) for each in spec.get("made", ()))
+    return made, Normal.from_json(spec["normal"]) if "normal" in spec else None

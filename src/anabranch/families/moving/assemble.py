@@ -12,33 +12,50 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.moving import messages
-from anabranch.families.moving.held import give_back, take
-from anabranch.families.moving.messages import FRAGMENTS, NAMES
-from anabranch.families.moving.names import has_integers
-from anabranch.families.moving.participating import Participating
-from anabranch.families.moving.plans import controls, finish, last_ticks, note_control, plan_of, plans
+from anabranch.chain import control
+from anabranch.chain.arrow_columns import ARROW_TYPES, subscription_column
+from anabranch.chain.packets import DELIVER, Kind, Packet
+from anabranch.chain.stages import Stage
+from anabranch.chain.state import State
+from anabranch.families.moving import server_messages as messages
+from anabranch.families.moving.kernels.arrays import NEAREST, OBJECTS, QUERY_BLOCK, ROW
+from anabranch.families.moving.kernels.assemble_fragments import (
+    CANDIDATE,
+    FRAGMENT,
+    CandidateLists,
+    LocalValues,
+    assemble_nearest,
+    assemble_values,
+)
+from anabranch.families.moving.kernels.name_table import sort_by_name
+from anabranch.families.moving.object_names import ObjectNames, has_integers
+from anabranch.families.moving.query_plans import (
+    ListStarts,
+    MovingPlan,
+    apply_control,
+    finish,
+    last_ticks,
+    plan_of,
+    plans,
+)
 from anabranch.families.moving.ticks import (
     Ticks,
     at_type,
     final_before,
     final_tick,
-    note_final,
     progress_of,
+    put_final,
     ticks_known,
 )
-from anabranch.kernels.moving_arrays import NEAREST, OBJECTS, ROW
-from anabranch.kernels.moving_assemble import FRAGMENT, assemble_nearest, assemble_values
-from anabranch.kernels.moving_names import arrange
+from anabranch.model.arrays import Array, Bools, Ints
 from anabranch.model.stream import Stream
-from anabranch.zones import queries
-from anabranch.zones.columns import ARROW_TYPES, Array, subscription_column
-from anabranch.zones.packets import DELIVER, Kind, Packet
-from anabranch.zones.stage import Stage
-from anabranch.zones.state import State
+from anabranch.numeric.slots import Slots, grown
 
-HELD = "participating server table"
 MOVING, VALUES = "moving", "values"
+
+_TABLE = "participating servers"
+_VALUES, _LISTS = "values/", "lists/"
+_STORED_OF_VALUE = ("joined", "value", "who", "result", "result_who")
 _OPS = pa.array(["-", "+"])
 
 
@@ -51,63 +68,70 @@ class Assemble(Stage):
         self.at = ARROW_TYPES[at_type(stream)]
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        table = take(state, HELD, lambda: Participating.load(state, self.zones, plans(state, self.integers)))
-        for packet in controls(packets):
-            mine = packet.rows.filter(pa.array(packet.rows.column("number").to_numpy() % self.zones == zone))
-            for query in note_control(state, Packet(3, zone, packet.kind, mine))[0]:
-                table.add(plan_of(query, self.integers))
-        for packet in messages.of_kind(packets, NAMES):
-            table.names.add(*messages.named(packet))
+        table = state.cached(_TABLE, state.keys(), lambda: self._loaded(state))
+        for packet in packets:
+            if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
+                mine = pa.array(packet.rows.column("number").to_numpy() % self.zones == zone)
+                own = Packet(messages.ASSEMBLE, zone, packet.kind, packet.rows.filter(mine))
+                for query in apply_control(state, own)[0]:
+                    table.add(plan_of(query, self.integers))
+        for packet in messages.of_kind(packets, messages.NAMES):
+            table.names.add(*messages.names_in(packet))
         progress = progress_of(packets)
         ticks = ticks_known(state, self.stream, progress)
-        fragments = _fragments(messages.of_kind(packets, FRAGMENTS), table)
-        out = self._answers(state, table, fragments, ticks) if len(fragments) else []
+        fragments = _fragments(messages.of_kind(packets, messages.FRAGMENTS), table)
+        out = self._results(state, table, fragments, ticks) if len(fragments) else []
         if progress and ticks is not None:
-            for number in self._over(state, table, ticks, final_tick(ticks, progress)):
+            for number in self._finished(state, table, ticks, final_tick(ticks, progress)):
                 table.remove(number)
         table.save(state)
-        give_back(state, HELD, table)
+        state.cache(_TABLE, state.keys(), table)
         return out
 
-    def _over(self, state: State, table: Participating, ticks: Ticks, final: int) -> list[int]:
-        """Forgets the queries whose last fragments have come: with several zones those of nearest objects may
-        be a batch late.
+    def _loaded(self, state: State) -> ParticipatingServers:
+        return ParticipatingServers.load(state, self.zones, plans(state, self.integers))
+
+    def _finished(self, state: State, table: ParticipatingServers, ticks: Ticks, final: int) -> list[int]:
+        """Removes the queries whose last fragments have come and returns their numbers. With several zones
+        those of nearest objects may be a batch late.
         """
-        last, since = last_ticks(state, ticks), final_before(state)
+        last, before = last_ticks(state, ticks), final_before(state)
         late = {number for number in last if self.zones > 1 and table.mode_of(number) == NEAREST}
-        done = finish(state, since, {number: last[number] for number in late})
+        done = finish(state, before, {number: last[number] for number in late})
         done += finish(state, final, {number: tick for number, tick in last.items() if number not in late})
         if late:
-            note_final(state, final)
+            put_final(state, final)
         return done
 
-    def _answers(
-        self, state: State, table: Participating, fragments: Array, ticks: Ticks | None
+    def _results(
+        self, state: State, table: ParticipatingServers, fragments: Array, ticks: Ticks | None
     ) -> list[Packet]:
-        """Result rows from the rows (ROW, `query` being its place) of all regions and who sent them; none if
-        objects only changed servers, which may happen in a batch without ticks.
+        """Returns result rows from the fragments (FRAGMENT) of all regions; none if objects only changed
+        servers, which may happen in a batch without ticks.
         """
-        mode = table.local.mode[fragments["place"]]
+        mode = table.slots["mode"][fragments["slot"]]
         names, out = table.names.arrays, []
         rows = [fragments if (mode == OBJECTS).all() else fragments[mode == OBJECTS]]
         if (mode == NEAREST).any():
-            ranked = assemble_nearest(_by_tick(fragments[mode == NEAREST]), table.lists, names)
+            ranked = assemble_nearest(_by_tick(fragments[mode == NEAREST]), table.lists(), names)
             rows.append(_as_fragments(ranked))
-        moved = np.concatenate(rows) if len(rows) > 1 else rows[0]
-        order = arrange(*_tuple_order(moved), np.ascontiguousarray(moved["who"]), names)
+        tuples = np.concatenate(rows) if len(rows) > 1 else rows[0]
+        order = sort_by_name(*_tuple_order(tuples), np.ascontiguousarray(tuples["who"]), names)
         if len(order):
-            out.append(self._moving_rows(state, table, moved[order], ticks))
+            out.append(self._moving_rows(state, table, tuples[order], ticks))
         of_value = (mode != OBJECTS) & (mode != NEAREST)
         if of_value.any():
-            told = assemble_values(_by_tick(fragments[of_value]), table.local, names)
-            if len(told):
-                out.append(self._value_rows(state, table, told, ticks))
+            values = assemble_values(_by_tick(fragments[of_value]), table.values(), names)
+            if len(values):
+                out.append(self._value_rows(state, table, values, ticks))
         return out
 
-    def _moving_rows(self, state: State, table: Participating, rows: Array, ticks: Ticks | None) -> Packet:
-        nearest = table.local.mode[rows["place"]] == NEAREST
+    def _moving_rows(
+        self, state: State, table: ParticipatingServers, rows: Array, ticks: Ticks | None
+    ) -> Packet:
+        nearest = table.slots["mode"][rows["slot"]] == NEAREST
         columns = {
-            "subscription": _subscriptions(state, table, rows["place"]),
+            "subscription": _subscriptions(state, table, rows["slot"]),
             "at": self._at(rows["tick"], ticks),
             "op": _OPS.take(pa.array((rows["op"] + 1) // 2)),
             "object": table.names.shown(np.ascontiguousarray(rows["who"]), self.integers),
@@ -118,7 +142,9 @@ class Assemble(Stage):
         }
         return Packet(DELIVER, 0, Kind.RESULT, pa.record_batch(columns), {"table": MOVING})
 
-    def _value_rows(self, state: State, table: Participating, rows: Array, ticks: Ticks | None) -> Packet:
+    def _value_rows(
+        self, state: State, table: ParticipatingServers, rows: Array, ticks: Ticks | None
+    ) -> Packet:
         columns = {
             "subscription": _subscriptions(state, table, rows["query"]),
             "at": self._at(rows["tick"], ticks),
@@ -127,52 +153,191 @@ class Assemble(Stage):
         }
         return Packet(DELIVER, 0, Kind.RESULT, pa.record_batch(columns), {"table": VALUES})
 
-    def _at(self, numbers: Array, ticks: Ticks | None) -> pa.Array:
+    def _at(self, numbers: Ints, ticks: Ticks | None) -> pa.Array:
         assert ticks is not None
         times = pa.array(ticks.times(numbers))
         return times.cast(pa.int64()).cast(self.at) if pa.types.is_timestamp(self.at) else times.cast(self.at)
 
 
-def _fragments(packets: Sequence[Packet], table: Participating) -> Array:
-    """The rows (FRAGMENT) of all regions; rows of queries that are gone are left out."""
+def _fragments(packets: Sequence[Packet], table: ParticipatingServers) -> Array:
+    """Returns the rows (FRAGMENT) of all regions, without those of queries that are no longer here."""
     rows = np.zeros(sum(packet.rows.num_rows for packet in packets), FRAGMENT)
     for name in ("tick", "op", "who", "x", "y", "distance"):
         rows[name] = messages.column(packets, name, FRAGMENT[name])
-    rows["place"] = table.places_of(messages.column(packets, "query", np.int64))
+    rows["slot"] = table.slots_of(messages.column(packets, "query", np.int64))
     senders = [packet.facts["from"] for packet in packets]
     rows["zone"] = np.repeat(np.array(senders, np.int64), [packet.rows.num_rows for packet in packets])
-    return rows if (rows["place"] >= 0).all() else rows[rows["place"] >= 0]
+    return rows if (rows["slot"] >= 0).all() else rows[rows["slot"] >= 0]
 
 
 def _as_fragments(rows: Array) -> Array:
     out = np.zeros(len(rows), FRAGMENT)
     for name in ROW.names or ():
-        out["place" if name == "query" else name] = rows[name]
+        out["slot" if name == "query" else name] = rows[name]
     return out
 
 
 def _by_tick(fragments: Array) -> Array:
-    """Fragments by query and tick, minus rows first."""
-    return fragments[np.lexsort((fragments["op"], fragments["tick"], fragments["place"]))]
+    """Returns fragments by query and tick, minus rows first."""
+    return fragments[np.lexsort((fragments["op"], fragments["tick"], fragments["slot"]))]
 
 
-def _tuple_order(rows: Array) -> tuple[Array, Array]:
-    """(order, key): plus and minus rows by query, tick, minus before plus, in one number each where that
-    fits.
+def _tuple_order(rows: Array) -> tuple[Ints, Ints]:
+    """Returns (order, key) that sort plus and minus rows by query, tick, minus before plus. Ticks are
+    numbered again where a key would not fit into one number.
     """
     if not len(rows):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     tick = rows["tick"] - rows["tick"].min()
-    if int(tick.max() + 1) * int(rows["place"].max() + 1) >= 1 << 61:
+    if int(tick.max() + 1) * int(rows["slot"].max() + 1) >= 1 << 61:
         tick = np.unique(tick, return_inverse=True)[1]
-    key = 2 * (rows["place"] * (tick.max() + 1) + tick) + (rows["op"] > 0)
+    key = 2 * (rows["slot"] * (tick.max() + 1) + tick) + (rows["op"] > 0)
     return np.argsort(key), key
 
 
-def _subscriptions(state: State, table: Participating, places: Array) -> pa.DictionaryArray:
-    """The names of the subscriptions at these places, of which equal ones lie together."""
-    begins = np.ones(len(places), bool)
-    begins[1:] = places[1:] != places[:-1]
-    active = queries.active(state)
-    names = [active[number].name for number in table.numbers[places[begins]].tolist()]
+def _subscriptions(state: State, table: ParticipatingServers, slots: Ints) -> pa.DictionaryArray:
+    """Returns the names of the subscriptions in these slots, of which equal ones lie together."""
+    begins = np.ones(len(slots), bool)
+    begins[1:] = slots[1:] != slots[:-1]
+    active = control.queries(state)
+    names = [active[number].name for number in table.slots["number"][slots[begins]].tolist()]
     return subscription_column(names, np.cumsum(begins) - 1)
+
+
+class ParticipatingServers:
+    """The participating server table (PST) of a querying server: what each region last said about each of its
+    queries. Kept in memory between batches; built from the state where a worker takes a zone over.
+
+    For plus and minus tuples nothing is kept: an object that goes from one region to another comes as a minus
+    and a plus of the same tick, which cancel out. For values it is the latest local value of every region,
+    for nearest objects the list of the zone that answers.
+    """
+
+    def __init__(self, zones: int, names: ObjectNames) -> None:
+        self.names = names
+        self.slot_of: dict[int, int] = {}  # by the number of a query
+        self.slots = Slots(
+            number=(np.int64, -1),
+            mode=(np.uint8, OBJECTS),
+            joined=(np.dtype((np.uint8, (zones,))), 0),
+            value=(np.dtype((np.float64, (zones,))), np.nan),
+            who=(np.dtype((np.int64, (zones,))), -1),
+            result=(np.float64, np.nan),
+            result_who=(np.int64, -1),
+            k=(np.int64, 0),
+            first=(np.int64, 0),
+            size=(np.int64, 0),
+        )
+        self._list_starts = ListStarts(first=1)  # entry 0 is the spare one that sorting needs
+        self._entries = np.zeros(64, CANDIDATE)
+        self._dirty_values = np.zeros(1, np.uint8)  # one per block of slots to be stored
+        self._dirty_lists = np.zeros(1, np.uint8)
+
+    def add(self, plan: MovingPlan) -> None:
+        slot = self.slots.take()
+        self._fit_blocks()
+        self._set_plan(slot, plan)
+
+    def _set_plan(self, slot: int, plan: MovingPlan) -> None:
+        self.slot_of[plan.number] = slot
+        self.slots["number"][slot] = plan.number
+        self.slots["mode"][slot] = plan.mode
+        if plan.mode == NEAREST:
+            self.slots["k"][slot] = plan.k
+            self.slots["first"][slot] = self._list_starts.take(plan.k)
+            if self._list_starts.end > len(self._entries):
+                self._entries = grown(self._entries, 2 * self._list_starts.end, len(self._entries))
+
+    def remove(self, number: int) -> None:
+        slot = self.slot_of.pop(number)
+        if self.slots["mode"][slot] == NEAREST:
+            self._list_starts.give_back(int(self.slots["k"][slot]), int(self.slots["first"][slot]))
+            self._dirty_lists[slot // QUERY_BLOCK] = 1
+        elif self.slots["mode"][slot] != OBJECTS:
+            self._dirty_values[slot // QUERY_BLOCK] = 1
+        self.slots.give_back(slot)
+
+    def _fit_blocks(self) -> None:
+        more = -(-self.slots.size // QUERY_BLOCK) - len(self._dirty_values)
+        if more > 0:
+            self._dirty_values = np.concatenate([self._dirty_values, np.zeros(more, np.uint8)])
+            self._dirty_lists = np.concatenate([self._dirty_lists, np.zeros(more, np.uint8)])
+
+    def mode_of(self, number: int) -> int:
+        return int(self.slots["mode"][self.slot_of[number]])
+
+    def slots_of(self, numbers: Ints) -> Ints:
+        """Returns the slots of queries, -1 for those that are not here."""
+        known, number = self.slots.live, self.slots["number"]
+        known = known[np.argsort(number[known])]
+        if not len(known):
+            return np.full(len(numbers), -1, np.int64)
+        index = np.minimum(np.searchsorted(number[known], numbers), len(known) - 1)
+        return np.where(number[known[index]] == numbers, known[index], -1)
+
+    def values(self) -> LocalValues:
+        """Returns the local values as kernels take them; valid until a query is added."""
+        columns = {name: self.slots[name] for name in ("mode", *_STORED_OF_VALUE)}
+        return LocalValues(**columns, dirty=self._dirty_values)
+
+    def lists(self) -> CandidateLists:
+        """Returns the lists as kernels take them; valid until a query is added."""
+        columns = {name: self.slots[name] for name in ("k", "first", "size")}
+        return CandidateLists(**columns, dirty=self._dirty_lists, entries=self._entries)
+
+    # what is stored
+
+    @staticmethod
+    def load(state: State, zones: int, plans: dict[int, MovingPlan]) -> ParticipatingServers:
+        table = ParticipatingServers(zones, ObjectNames.load(state))
+        chunks = {key: state.get(key) or {} for prefix in (_VALUES, _LISTS) for key in state.keys(prefix)}
+        if chunks:
+            table.slots.restore(np.concatenate([chunk["slot"] for chunk in chunks.values()]))
+            table._fit_blocks()
+        for key, chunk in chunks.items():
+            for row, (slot, number) in enumerate(zip(chunk["slot"], chunk["number"], strict=True)):
+                table._set_plan(int(slot), plans[int(number)])
+                table._load_row(chunk, row, int(slot), key.startswith(_LISTS))
+        for number in plans.keys() - table.slot_of.keys():
+            table.add(plans[number])
+        return table
+
+    def _load_row(self, chunk: dict[str, Array], row: int, slot: int, is_list: bool) -> None:
+        if not is_list:
+            for name in _STORED_OF_VALUE:
+                self.slots[name][slot] = chunk[name][row]
+            return
+        first, size = int(self.slots["first"][slot]), int(chunk["size"][row])
+        from_row = int(chunk["size"][:row].sum())
+        self.slots["size"][slot] = size
+        for name in CANDIDATE.names or ():
+            self._entries[name][first : first + size] = chunk[name][from_row : from_row + size]
+
+    def save(self, state: State) -> None:
+        """Stores what changed since the last call."""
+        self.names.save(state)
+        mode = self.slots["mode"]
+        for block in np.flatnonzero(self._dirty_values).tolist():
+            slot = self._in_block(block, (mode != OBJECTS) & (mode != NEAREST))
+            chunk = {name: self.slots[name][slot] for name in _STORED_OF_VALUE}
+            self._put(state, f"{_VALUES}{block:08d}", slot, chunk)
+        for block in np.flatnonzero(self._dirty_lists).tolist():
+            slot = self._in_block(block, mode == NEAREST)
+            size = self.slots["size"][slot]
+            ranges = zip(self.slots["first"][slot].tolist(), size.tolist(), strict=True)
+            entry = np.concatenate([*(np.arange(f, f + n) for f, n in ranges), np.zeros(0, np.int64)])
+            chunk = {name: self._entries[name][entry] for name in CANDIDATE.names or ()}
+            self._put(state, f"{_LISTS}{block:08d}", slot, chunk | {"size": size})
+        self._dirty_values[:] = 0
+        self._dirty_lists[:] = 0
+
+    def _in_block(self, block: int, wanted: Bools) -> Ints:
+        """Returns the slots of a block that are in use and wanted."""
+        first, end = block * QUERY_BLOCK, (block + 1) * QUERY_BLOCK
+        return first + np.flatnonzero(wanted[first:end] & (self.slots["number"][first:end] >= 0))
+
+    def _put(self, state: State, key: str, slot: Ints, chunk: dict[str, Array]) -> None:
+        if len(slot):
+            state.put(key, {"slot": slot, "number": self.slots["number"][slot]} | chunk)
+        else:
+            state.drop(key)

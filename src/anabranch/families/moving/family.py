@@ -1,43 +1,40 @@
 """moving: objects within a range of, or nearest to, a moving or fixed focal point; or their count, min, max
 (PLACE*).
 
-    order --> home --> region --> assemble --> results
-              by       by place   by query
-              object
+    order --> home --------> region ------> assemble --> results
+              by object      by position    by query
 
-Choices that semantics.md leaves open:
+Choices that docs/queries.md leaves open:
 - Objects are shown as strings, or as integers where the stream's object column is one.
-- A report without a name, or with a coordinate that is missing or not finite, is no report: the object's
-  last one stays.
+- An item without a name, or with a coordinate that is missing or not finite, is no report: the object's last
+  report stays.
 - Within a tick, rows of a subscription come `-` before `+`, each by object name.
-- A focal object that is gone (silent for longer than `expire`) leaves its queries without an answer: the
-  members leave, with no distance, and a value becomes missing. When it reports again, the answer comes
-  anew.
-- An extreme is a coordinate and the object that has it: it comes out when either changes. A count comes out
-  at the first tick at which the focal point is known, 0 included; a min or max when there is one.
+- A focal object that is silent for longer than `expire` leaves its queries without a result: the members
+  leave, with no distance, and a value becomes missing. When it reports again, the whole result comes again.
+- A min or max is a coordinate and the object that has it: it comes out when either changes. A count comes
+  out at the first tick at which the focal point is known, 0 included; a min or max when there is one.
 - A query that is cancelled at a time between two reports of one time still sees the second at a tick at
   that time.
-- Where answers are assembled follows from the query's number; an issuer that moves changes nothing.
+- Where results are assembled follows from the query's number; an issuer that moves changes nothing.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from anabranch.chain.balance import Patience
+from anabranch.chain.stages import ByZone, Chain
 from anabranch.families.base import Family, Shown, Table
 from anabranch.families.moving.assemble import MOVING, VALUES, Assemble
-from anabranch.families.moving.home import Home, home_zones
-from anabranch.families.moving.names import has_integers
+from anabranch.families.moving.object_home import ObjectHome, home_zones
+from anabranch.families.moving.object_names import has_integers
 from anabranch.families.moving.region import Region
-from anabranch.families.moving.regions import layout_of, space_of
+from anabranch.families.moving.regions import layout_of, metric_of
 from anabranch.families.moving.spec import KNearest, Moving
 from anabranch.families.moving.ticks import at_type
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
-from anabranch.zones.balance import Patience
-from anabranch.zones.spread import ByZone
-from anabranch.zones.stage import Chain
 
 
 class MovingFamily(Family):
@@ -50,9 +47,9 @@ class MovingFamily(Family):
 
     def chain(self, stream: Stream, zones: int) -> Chain:
         _check(stream)
-        layout, space = layout_of(stream, zones), space_of(stream)
-        home = Home(stream, zones, layout, space, self.patience)
-        region = Region(stream, zones, layout, space, self.patience)
+        layout, metric = layout_of(stream, zones), metric_of(stream)
+        home = ObjectHome(stream, zones, layout, metric, self.patience)
+        region = Region(stream, zones, layout, metric, self.patience)
         return Chain(
             (home, region, Assemble(stream, zones)), ByZone(lambda items: home_zones(stream, zones, items))
         )

@@ -2,14 +2,14 @@
 one.
 
 In: moves, departures and focal updates from the home zones, by tick; activations and cancellations. Out:
-fragments for the assemblers: plus and minus tuples, local counts and extremes, local lists of the k
-nearest; and what it has to do, for home 0, which may have it give objects to another zone (splits.py).
-Never: a look at another region's objects, and never a tick that is not final.
+fragments for the assemblers: plus and minus tuples, local counts and extremes, local lists of the k nearest;
+and how much it had to do, for home 0, which may tell it to give objects to another zone (regions). Never: a
+look at another region's objects, or a tick that is not final.
 
-Queries for the k nearest are not cut by regions, but dealt to the zones by their number: each zone has a
-second server for its own ones, with the objects in their search regions (near.py). Answers are told once they
-are proven, so they are always `complete` (docs/decisions/nearest-objects.md). With one zone the two servers
-are one.
+Queries for the k nearest are not cut by regions but spread over the zones by their number: each zone has a
+second server for its own ones, with the objects in their search regions (nearest_server). Their results are
+sent once they are proven, so they are always `complete` (docs/decisions/nearest-objects.md). With one zone
+the two servers are one.
 """
 
 from __future__ import annotations
@@ -18,145 +18,126 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anabranch.families.moving import handover, messages, splits, stored
-from anabranch.families.moving.events import events_of, focal_updates, starts_of
-from anabranch.families.moving.handover import moves_of
-from anabranch.families.moving.held import give_back, take
-from anabranch.families.moving.messages import FRAGMENTS, MOVES, NAMES, SPLITS
-from anabranch.families.moving.names import has_integers
-from anabranch.families.moving.near import NearServer
-from anabranch.families.moving.plans import Plan, finish, last_ticks, note_control, plan_of, plans
-from anabranch.families.moving.server import RegionalServer
+from anabranch.chain.balance import HURRY, Patience, asked, note_work
+from anabranch.chain.packets import Kind, Packet
+from anabranch.chain.stages import Stage
+from anabranch.chain.state import State
+from anabranch.families.moving import regions
+from anabranch.families.moving import server_messages as messages
+from anabranch.families.moving.kernels.arrays import NEAREST, ROW, Metric
+from anabranch.families.moving.kernels.region_layout import RegionLayout, participates
+from anabranch.families.moving.nearest_server import NearestServer
+from anabranch.families.moving.object_names import ObjectNames, has_integers
+from anabranch.families.moving.query_plans import (
+    ConditionBits,
+    MovingPlan,
+    apply_control,
+    finish,
+    last_ticks,
+    plan_of,
+    plans,
+)
+from anabranch.families.moving.regional_server import RegionalServer, focal_events, moves_in, query_events
 from anabranch.families.moving.ticks import (
     Ticks,
     final_before,
     final_tick,
-    note_final,
     progress_of,
+    put_final,
     ticks_known,
 )
-from anabranch.kernels.moving_arrays import NEAREST, ROW, Space
-from anabranch.kernels.moving_home import participates
-from anabranch.kernels.regions import Layout
+from anabranch.model.arrays import Array
 from anabranch.model.stream import Stream
-from anabranch.zones.balance import HURRY, Patience, asked, note_work
-from anabranch.zones.columns import Array
-from anabranch.zones.packets import Kind, Packet
-from anabranch.zones.stage import Stage
-from anabranch.zones.state import State
 
-HELD = "regional server"
+SERVERS = "regional servers"
 
 
 class Region(Stage):
     name = "region"
 
-    def __init__(self, stream: Stream, zones: int, layout: Layout, space: Space, patience: Patience) -> None:
-        self.stream, self.zones, self.layout, self.space = stream, zones, layout, space
+    def __init__(
+        self, stream: Stream, zones: int, layout: RegionLayout, metric: Metric, patience: Patience
+    ) -> None:
+        self.stream, self.zones, self.layout, self.metric = stream, zones, layout, metric
         self.patience = patience
         self.integers = has_integers(stream)
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        server, near = take(state, HELD, lambda: self._loaded(state))
-        out = self._adopted(zone, state, server, packets)
+        server, nearest = state.cached(SERVERS, state.keys(), lambda: self._loaded(state))
+        out = self._carry_out_splits(zone, state, server, packets)
         for packet in packets:
             if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
-                self._take_control(zone, state, server, near, packet)
-        for packet in messages.of_kind(packets, NAMES):
-            server.names.add(*messages.named(packet))
+                self._apply_control(zone, state, server, nearest, packet)
+        for packet in messages.of_kind(packets, messages.NAMES):
+            server.names.add(*messages.names_in(packet))
         progress = progress_of(packets)
         ticks = ticks_known(state, self.stream, progress)
-        if near is not None:
-            since = final_before(state)
-            found, told = near.step(zone, self.zones, state, packets, ticks, since)
-            for rows in found:
+        if nearest is not None:
+            proven, search = nearest.step(zone, self.zones, state, packets, ticks, final_before(state))
+            for rows in proven:
                 out += self._fragments(zone, rows)
-            out += told
+            out += search
         if progress and ticks is not None:
-            out += self._ran(zone, state, server, near, packets, ticks, final_tick(ticks, progress))
-        out += self._divided(zone, state, server, packets)
-        stored.save(state, server)
-        give_back(state, HELD, (server, near))
+            out += self._run(zone, state, server, nearest, packets, ticks, final_tick(ticks, progress))
+        out += self._split(zone, state, server, packets)
+        server.names.save(state)
+        server.conditions.save(state)
+        server.save(state)
+        state.cache(SERVERS, state.keys(), (server, nearest))
         return out
 
-    def _loaded(self, state: State) -> tuple[RegionalServer, NearServer | None]:
-        """The server of this zone's region, and that for nearest objects if they are two."""
-        server = stored.load(state, self.space, plans(state, self.integers))
-        return server, NearServer(state, server, self.integers) if self.zones > 1 else None
+    def _loaded(self, state: State) -> tuple[RegionalServer, NearestServer | None]:
+        """Returns the server of this zone's region, and that for nearest objects if they are two."""
+        server = RegionalServer(self.metric, ObjectNames.load(state), ConditionBits.load(state))
+        server.load(state, plans(state, self.integers))
+        return server, NearestServer(state, server, self.integers) if self.zones > 1 else None
 
-    def _ran(
+    def _run(
         self,
         zone: int,
         state: State,
         server: RegionalServer,
-        near: NearServer | None,
+        nearest: NearestServer | None,
         packets: Sequence[Packet],
         ticks: Ticks,
         final: int,
     ) -> list[Packet]:
-        """The fragments of the region's own server up to tick `final`, and what it had to do."""
-        moves = messages.of_kind(packets, MOVES)
-        taken, last = moves_of(moves, server), last_ticks(state, ticks)
-        starts = starts_of(state, server, ticks, final, last)
-        events = events_of(server, focal_updates(packets, server), starts, last, final)
-        rows = server.run(*taken, events, final)
-        others = {n: tick for n, tick in last.items() if near is None or n not in near.places}
+        """Returns the fragments of the region's own server up to tick `final`, and how much it had to do."""
+        moves = moves_in(messages.of_kind(packets, messages.MOVES), server)
+        last = last_ticks(state, ticks)
+        events = query_events(state, server, focal_events(packets, server), ticks, last, final)
+        rows = server.run(moves, events, final)
+        others = {n: tick for n, tick in last.items() if nearest is None or n not in nearest}
         for number in finish(state, final, others):
-            if number in server.places:
+            if number in server.slot_of:
                 server.remove(number)
-        work = sum(packet.rows.num_rows for packet in moves) + len(rows)
-        return self._fragments(zone, rows) + self._worked(zone, state, work, final, asked(packets))
+        work = len(moves.records) + len(rows)
+        return self._fragments(zone, rows) + self._work(zone, state, work, final, asked(packets))
 
-    def _adopted(
-        self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
-    ) -> list[Packet]:
-        """The fragments of objects that change servers, where a new table of splits has come."""
-        out: list[Packet] = []
-        for packet in messages.of_kind(packets, SPLITS):
-            splits.adopt(state, messages.splits_of(packet))
-            layout = splits.layout_now(state, self.layout)
-            rows = handover.carried_out(server, layout, zone, packet.facts["tick"], packets)
-            out += self._fragments(zone, rows)
-        return out
-
-    def _worked(self, zone: int, state: State, work: int, final: int, hurry: bool) -> list[Packet]:
-        """What this zone had to do, when it is time to tell."""
-        if self.zones == 1:
-            return []
-        note_final(state, final)
-        due = note_work(state, HURRY if hurry else self.patience, work)
-        return [messages.message(1, 0, messages.WORK, {}, zone, work=due, asked=hurry)] if due else []
-
-    def _divided(
-        self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
-    ) -> list[Packet]:
-        """What this zone hands over, if it is asked to."""
-        out: list[Packet] = []
-        for packet in messages.of_kind(packets, messages.DIVIDE):
-            layout, tick = splits.layout_now(state, self.layout), final_before(state)
-            other, share = packet.facts["other"], packet.facts["share"]
-            out += handover.prepared(server, layout, zone, other, share, tick)
-        return out
-
-    def _take_control(
-        self, zone: int, state: State, server: RegionalServer, near: NearServer | None, packet: Packet
+    def _apply_control(
+        self,
+        zone: int,
+        state: State,
+        server: RegionalServer,
+        nearest: NearestServer | None,
+        packet: Packet,
     ) -> None:
-        began, ceased = note_control(state, packet)
-        for query in began:
-            plan, condition = plan_of(query, self.integers), server.conditions.begin(query)
-            if near is None or plan.mode != NEAREST:
+        activated, cancelled = apply_control(state, packet)
+        for query in activated:
+            plan, condition = plan_of(query, self.integers), server.conditions.add(query)
+            if nearest is None or plan.mode != NEAREST:
                 server.add(plan, condition, self._participates(zone, state, plan))
             elif plan.number % self.zones == zone:
-                near.add(plan, condition)
-        for end in ceased:
-            server.conditions.cease(end)
+                nearest.add(plan, condition)
+        for gone in cancelled:
+            server.conditions.remove(gone)
 
-    def _participates(self, zone: int, state: State, plan: Plan) -> bool:
+    def _participates(self, zone: int, state: State, plan: MovingPlan) -> bool:
         """Whether this zone participates in a query with a fixed focal point."""
         if plan.point is None:
             return False
-        layout = splits.layout_now(state, self.layout)
-        return bool(participates(self.space, layout, zone, plan.shape, plan.a, plan.b, *plan.point))
+        layout = regions.layout_now(state, self.layout)
+        return bool(participates(self.metric, layout, zone, plan.shape, plan.a, plan.b, *plan.point))
 
     def _fragments(self, zone: int, rows: Array) -> list[Packet]:
         out = []
@@ -165,5 +146,39 @@ class Region(Stage):
             if len(mine):
                 columns = {name: np.ascontiguousarray(mine[name]) for name in ROW.names or ()}
                 columns["op"] = columns["op"].astype(np.int8)
-                out.append(messages.message(3, other, FRAGMENTS, columns, zone))
+                out.append(messages.message(messages.ASSEMBLE, other, messages.FRAGMENTS, columns, zone))
+        return out
+
+    # splits of hot zones
+
+    def _carry_out_splits(
+        self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
+    ) -> list[Packet]:
+        """Returns the fragments of objects that change servers, where a new table of splits has come."""
+        out: list[Packet] = []
+        for packet in messages.of_kind(packets, messages.SPLITS):
+            regions.put_splits(state, messages.splits_in(packet))
+            layout = regions.layout_now(state, self.layout)
+            rows = regions.carry_out_split(server, layout, zone, packet.facts["tick"], packets)
+            out += self._fragments(zone, rows)
+        return out
+
+    def _work(self, zone: int, state: State, work: int, final: int, hurry: bool) -> list[Packet]:
+        """Returns a message that says how much this zone had to do, when it is due."""
+        if self.zones == 1:
+            return []
+        put_final(state, final)
+        due = note_work(state, HURRY if hurry else self.patience, work)
+        facts = {"work": due, "asked": hurry}
+        return [messages.message(messages.HOME, 0, messages.WORK, {}, zone, **facts)] if due else []
+
+    def _split(
+        self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
+    ) -> list[Packet]:
+        """Returns what this zone hands over, if home 0 tells it to."""
+        out: list[Packet] = []
+        for packet in messages.of_kind(packets, messages.DIVIDE):
+            layout, tick = regions.layout_now(state, self.layout), final_before(state)
+            other, share = packet.facts["other"], packet.facts["share"]
+            out += regions.split_messages(server, layout, zone, other, share, tick)
         return out

@@ -1,4 +1,4 @@
-"""What a moving query is bound to: ranges and nearest objects around a focal point (semantics.md, moving)."""
+"""What a moving query is bound to: ranges and nearest objects around a focal point (docs/queries.md)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Moving:
     """`focal` is an object's name (always a string) or a fixed point (x, y).
 
     `value` is None for the objects themselves, or one of count, min(x), max(x), min(y), max(y). `issuer` is
-    the object that asks, who may move too; it decides where the answer is assembled, not what it is.
+    the object that issued the query and may move, too; it changes no result.
     """
 
     shape: Shape

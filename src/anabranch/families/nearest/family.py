@@ -13,30 +13,34 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from anabranch.chain.arrow_columns import numbers_of
+from anabranch.chain.balance import Patience
+from anabranch.chain.cells import CellGrid
+from anabranch.chain.stages import ByZone, Chain, Slices, Spread
 from anabranch.families.base import Family, Shown, Table
-from anabranch.families.nearest import answers
-from anabranch.families.nearest.home import Home
-from anabranch.families.nearest.rendezvous import Rendezvous
-from anabranch.families.nearest.space import Overlay, points_of
+from anabranch.families.nearest.home import ItemHome
+from anabranch.families.nearest.query_groups import unit_of
+from anabranch.families.nearest.rendezvous import EXACT_AT, ITEM, TABLE, Rendezvous, at_type
+from anabranch.families.nearest.space import ZoneGrid, points_of
 from anabranch.families.nearest.spec import Nearest
+from anabranch.model.arrays import Ints
+from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
-from anabranch.zones.balance import Patience
-from anabranch.zones.cells import Cells
-from anabranch.zones.columns import Array, numbers_of
-from anabranch.zones.spread import ByZone, Slices, Spread
-from anabranch.zones.stage import Chain
+
+#: The columns of a result that are not the item's.
+_OWN = ("at", "op", "id", "distance")
 
 
 class NearestFamily(Family):
     name = "nearest"
     kinds = ("nearest",)
-    tables = (Table(answers.TABLE),)
+    tables = (Table(TABLE),)
 
     def __init__(self, patience: Patience | None = None) -> None:
         self.patience = patience or Patience()
 
     def chain(self, stream: Stream, zones: int) -> Chain:
-        home, rendezvous = Home(stream, zones, self.patience), Rendezvous(stream, zones, self.patience)
+        home, rendezvous = ItemHome(stream, zones, self.patience), Rendezvous(stream, zones, self.patience)
         return Chain((home, rendezvous), self.spread(stream, zones))
 
     def spread(self, stream: Stream, zones: int) -> Spread:
@@ -48,7 +52,7 @@ class NearestFamily(Family):
         return ByZone(ZoneOfPosition(stream, zones))
 
     def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
-        return answers.TABLE, answers.shown(stream, Nearest.from_json(spec))
+        return TABLE, shown_columns(stream, Nearest.from_json(spec))
 
 
 class ZoneOfPosition:
@@ -56,8 +60,28 @@ class ZoneOfPosition:
 
     def __init__(self, stream: Stream, zones: int) -> None:
         self.position, self.zones = stream.position, zones
-        self.overlay = Overlay(Cells.over(stream.bounds), zones)
+        self.grid = ZoneGrid(CellGrid.over(stream.bounds), zones)
 
-    def __call__(self, items: pa.RecordBatch) -> Array:
-        zones = self.overlay.zones(points_of(items, self.position))
+    def __call__(self, items: pa.RecordBatch) -> Ints:
+        zones = self.grid.zones(points_of(items, self.position))
         return np.where(zones >= 0, zones, numbers_of(items) % self.zones)
+
+
+def shown_columns(stream: Stream, spec: Nearest) -> tuple[Shown, ...]:
+    """Returns what a subscriber sees. An item's column whose name is taken is shown as `item.<name>`."""
+    at = Shown("at", Column("at", at_type(stream)))
+    if unit_of(stream, spec) == "fraction" and stream.time_type is ColumnType.INT:
+        at = Shown(EXACT_AT, Column("at", ColumnType.FLOAT))
+    id_type = ColumnType.INT if stream.id is None else stream.type_of(stream.id)
+    out = [
+        at,
+        Shown("op", Column("op", ColumnType.STRING)),
+        Shown("id", Column("id", id_type)),
+        Shown("distance", Column("distance", ColumnType.FLOAT)),
+    ]
+    for column in stream.columns:
+        if column.name == "id" == stream.id:
+            continue  # it is there already
+        name = ITEM + column.name if column.name in _OWN else column.name
+        out.append(Shown(ITEM + column.name, Column(name, column.type)))
+    return tuple(out)

@@ -1,40 +1,41 @@
-"""Cells of interest: what a rendezvous zone wants to see, and how homes know (D-ZaLaPS, section 5.2).
+"""Cells of interest: which items a rendezvous zone wants to see, and how homes know (D-ZaLaPS, section 5.2).
 
 A zone merges the balls of its queries, cell by cell, for each tuple of columns they go by: its *merger*.
 Homes keep a copy of every zone's mergers and forward an item to the zones one of whose mergers wants its
-cell. A merger is
+cell. A merger wants
 
-    none     no queries
+    none     nothing: no queries
     all      everything: a query has no radius (fewer than k are known, RA, counted rows), or the balls cover
              half of the space anyway
-    cells    some cells, and until when that holds: for batches that end before the number `numbers` and
-             before the time `time`. After that the guards of some query may have left the window, and home
-             must treat the merger as `all`
+    cells    some cells, and until when that holds: for batches that end before the item `end_item` and before
+             the time `time`. After that the guards of some query may have left the window, and home must
+             treat the merger as `all`
 
 `low` is the number of the oldest item that may still be wanted when a ball grows: what is older and was
 not wanted is dominated. `counts` says that a window counts items, so that those not sent must at least be
-counted (messages.PASSED).
+counted (nearest_messages.PASSED).
 
-Balls are marked a tenth too large and cells are given back only after the length of REBUILD batches, so
-that homes hear of few changes.
+Balls are marked a tenth too large, and cells are unmarked only after the length of REBUILD batches, so that
+homes hear of few changes.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.nearest.mail import Progress
-from anabranch.families.nearest.space import By, Overlay
-from anabranch.kernels.grid import cover
+from anabranch.chain.cells import CellGrid
+from anabranch.chain.state import Arrays, State, from_json, to_json
+from anabranch.families.nearest.kernels.interest_grid import cover
+from anabranch.families.nearest.nearest_messages import StreamProgress
+from anabranch.families.nearest.space import By
+from anabranch.model.arrays import Array, Bools, Bytes, Floats, Ints, Ints32
 from anabranch.model.stream import Time
-from anabranch.zones.cells import Cells
-from anabranch.zones.columns import Array
-from anabranch.zones.state import Arrays, State
 
 PREFIX = "merger/"
 
@@ -48,33 +49,36 @@ class Merger:
     by: By
     want: str = NONE
     low: int = 0
-    numbers: int | None = None
+    end_item: int | None = None
     time: Time | None = None
     counts: bool = False
 
-    def holds(self, number: int, last: Time | None) -> bool:
-        """Whether the guards are there throughout a batch that ends before this number and at this time."""
-        if self.numbers is not None and number > self.numbers:
+    def holds(self, progress: StreamProgress) -> bool:
+        """Returns whether the guards are there throughout a batch after which the stream stands here."""
+        if self.end_item is not None and progress.number > self.end_item:
             return False
-        return self.time is None or last is None or last < self.time
+        return self.time is None or progress.last is None or progress.last < self.time
 
     def facts(self) -> dict[str, Any]:
         return {
             "by": list(self.by),
             "want": self.want,
             "low": self.low,
-            "numbers": self.numbers,
+            "end_item": self.end_item,
             "time": self.time,
             "counts": self.counts,
         }
 
     @staticmethod
     def of(facts: dict[str, Any]) -> Merger:
-        known = {name: facts[name] for name in ("want", "low", "numbers", "time", "counts")}
+        known = {name: facts[name] for name in ("want", "low", "end_item", "time", "counts")}
         return Merger(tuple(facts["by"]), **known)
 
 
-class Table:
+# in homes
+
+
+class MergerTable:
     """A home's copy of the mergers of all zones."""
 
     def __init__(self, state: State) -> None:
@@ -83,38 +87,34 @@ class Table:
         self.grown: set[tuple[int, By]] = set()
 
     def update(self, zone: int, facts: dict[str, Any], toggled: pa.RecordBatch, cells: int) -> None:
-        """Takes over what a zone says about one of its mergers: the cells that changed sides, and the
-        rest.
-        """
+        """Updates one merger of a zone. toggled: the cells that changed sides"""
         merger = Merger.of(facts)
         key = self._key(zone, merger.by)
         if merger.want == NONE:
             self.state.drop(key)
             return
-        held = self.state.get(key)
-        before = json.loads(bytes(held["facts"]))["want"] if held is not None else NONE
-        packed = held["cells"] if held is not None else np.zeros(-(-cells // 8), np.uint8)
+        stored = self.state.get(key)
+        before = from_json(stored["facts"])["want"] if stored is not None else NONE
+        packed = stored["cells"] if stored is not None else np.zeros(-(-cells // 8), np.uint8)
         if toggled.num_columns:
             flags = np.unpackbits(packed, count=cells)
             flags[toggled.column("cell").to_numpy()] ^= 1
             packed = np.packbits(flags)
         if toggled.num_columns or before != merger.want:
             self.grown.add((zone, merger.by))
-        self.state.put(
-            key, {"facts": np.frombuffer(json.dumps(merger.facts()).encode(), np.uint8), "cells": packed}
-        )
+        self.state.put(key, {"facts": to_json(merger.facts()), "cells": packed})
 
     def mergers(self, zone: int) -> list[Merger]:
         keys = self.state.keys(f"{PREFIX}{zone:06d}/")
         return [_read(self.state, key) for key in keys]
 
-    def flags(self, zone: int, by: By, cells: int) -> Array:
-        """Whether the zone wants each cell, bool[cells]."""
+    def flags(self, zone: int, by: By, cells: int) -> Bools:
+        """Returns whether the zone wants each cell, [cells]."""
         key = self._key(zone, by)
-        held = self.state.get(key)
-        assert held is not None
-        return self.state.derived(
-            f"flags {key}", [key], lambda: np.unpackbits(held["cells"], count=cells).view(np.bool_)
+        stored = self.state.get(key)
+        assert stored is not None
+        return self.state.cached(
+            f"flags {key}", [key], lambda: np.unpackbits(stored["cells"], count=cells).view(np.bool_)
         )
 
     def _key(self, zone: int, by: By) -> str:
@@ -122,149 +122,195 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Balls:
-    """The queries of one tuple of columns after a batch."""
+class HomeInterest:
+    """A merger of a zone, and what a home needs to apply it to its items."""
 
-    query: Array  # numbers, ascending
-    point: Array  # float64[n, d]
-    radius: Array  # float64[n]
+    merger: Merger
+    grown: bool  # in this batch
+    flags: Callable[[], Bools]  # whether each cell is wanted
+    cells: Callable[[], Ints]  # of the home's items, the new ones last; -1 where a coordinate is missing
 
 
-class Own:
-    """A zone's merger for one tuple of columns, as it last told the homes."""
+def wanted_items(
+    interests: Sequence[HomeInterest],
+    new_query: bool,
+    progress: StreamProgress | None,
+    first_new: int,
+    size: int,
+) -> tuple[int, Bools]:
+    """Returns an index and, for the home's items from there on, whether the zone wants them; it may have some
+    of them already.
 
-    def __init__(self, state: State, by: By, overlay: Overlay, number: int) -> None:
-        """`number` is that of the stream's next item."""
-        self.state, self.by, self.overlay, self.number = state, by, overlay, number
-        self.key = PREFIX + json.dumps(by)
-        held = state.get(self.key)
-        self.told = _read(state, self.key) if held is not None else Merger(by)
-        #: the number of the item at which cells are given back
-        self.again = int(held["again"][0]) if held is not None else 0
+    A zone that gets a new query wants all new items. Older items that were not wanted before are looked at
+    again only if a merger has grown or does not hold any more.
+    """
+    mergers = [one.merger for one in interests]
+    if any(one.want == ALL or (progress and not one.holds(progress)) for one in mergers):
+        return 0, np.ones(size, np.bool_)
+    first = 0 if any(one.grown for one in interests) else first_new
+    want = np.zeros(size - first, np.bool_)
+    if first < size:
+        for one in interests:
+            cells = one.cells()[first:]
+            want |= one.flags()[cells] & (cells >= 0)
+    if new_query:
+        want[first_new - first :] = True
+    return first, want
 
-    @property
-    def asks(self) -> bool:
-        """Whether the balls matter now; not while the merger is ALL because they covered the space a
-        moment ago.
-        """
-        return self.told.want != ALL or self.number >= self.again
 
-    def update(
-        self, wanted: Merger, balls: Balls, arrived: int, soon: Progress
-    ) -> tuple[Merger, Array] | None:
-        """What to tell the homes, if anything: the merger and the cells that changed sides. `wanted.want`
-        is CELLS or NONE.
-
-        `arrived` is how many items the batch brought, `soon` where the stream may stand after the next.
-        """
-        if wanted.want == NONE:
-            self.state.drop(self.key)
-            return (wanted, np.empty(0, np.int32)) if self.told.want != NONE else None
-        if not self.asks:
-            return None
-        cells = self.overlay.cells.count
-        before = _marks(self.state.get(self.key), cells)
-        now, again = self._marked(before, balls, arrived)
-        if now is None or 2 * int(now.cells.sum()) >= cells:
-            wanted, now = _all(wanted), _Marks.none(cells)
-        toggled = np.flatnonzero(now.cells != before.cells).astype(np.int32)
-        news = len(toggled) > 0 or not self._still_good(wanted, arrived, soon)
-        if news or now is not before or again != self.again:
-            self._save(wanted if news else self.told, now, again)
-        return (wanted, toggled) if news else None
-
-    def _marked(self, before: _Marks, balls: Balls, arrived: int) -> tuple[_Marks | None, int]:
-        """The cells after the batch, None for all, and the number of the item at which to begin anew."""
-        if np.isinf(balls.radius).any():
-            return None, 0  # again as soon as all have a radius
-        again = self.again
-        if self.number >= again or not np.isin(before.query, balls.query, assume_unique=True).all():
-            before, again = _Marks.none(self.overlay.cells.count), self.number + REBUILD * max(1, arrived)
-        return before.with_balls(balls, self.overlay.cells), again
-
-    def _still_good(self, wanted: Merger, arrived: int, soon: Progress) -> bool:
-        """Whether what the homes know will do for another batch: the guards they rely on outlast it, and
-        they do not keep many more items than they need.
-        """
-        if wanted == self.told:
-            return True
-        if wanted.want != self.told.want or wanted.want == ALL or wanted.counts != self.told.counts:
-            return False
-        return self.told.holds(soon.number, soon.last) and wanted.low - self.told.low <= 4 * arrived
-
-    def _save(self, wanted: Merger, marks: _Marks, again: int) -> None:
-        self.state.put(
-            self.key,
-            {
-                "facts": np.frombuffer(json.dumps(wanted.facts()).encode(), np.uint8),
-                "cells": np.packbits(marks.cells),
-                "query": marks.query,
-                "radius": marks.radius,
-                "again": np.array([again], np.int64),
-            },
-        )
+# in rendezvous
 
 
 @dataclass(frozen=True)
-class _Marks:
-    """The cells that are marked, and for whom up to which radius."""
+class QueryBalls:
+    """The balls of the queries of one tuple of columns after a batch."""
 
-    cells: Array  # uint8[cells]
-    query: Array
-    radius: Array
+    query: Ints  # numbers, ascending
+    point: Floats  # [n, d]
+    radius: Floats  # [n]
 
     @staticmethod
-    def none(cells: int) -> _Marks:
-        return _Marks(np.zeros(cells, np.uint8), np.empty(0, np.int64), np.empty(0, np.float64))
+    def none(by: By) -> QueryBalls:
+        return QueryBalls(np.empty(0, np.int64), np.empty((0, len(by))), np.empty(0))
 
-    def with_balls(self, balls: Balls, grid: Cells) -> _Marks:
-        """With the cells of balls that are new or outgrew their mark."""
+
+class OwnMerger:
+    """A zone's merger for one tuple of columns, as it last told the homes: `sent`."""
+
+    def __init__(self, state: State, by: By, grid: CellGrid, number: int) -> None:
+        """`number` is that of the stream's next item."""
+        self.state, self.by, self.grid, self.number = state, by, grid, number
+        self.key = PREFIX + json.dumps(by)
+        stored = state.get(self.key)
+        self.sent = _read(state, self.key) if stored is not None else Merger(by)
+        #: the number of the item at which all cells are marked again from nothing
+        self.rebuild_at = int(stored["rebuild_at"][0]) if stored is not None else 0
+
+    @property
+    def needs_balls(self) -> bool:
+        """Whether the balls matter now; not while the merger is ALL because they covered the space a
+        moment ago.
+        """
+        return self.sent.want != ALL or self.number >= self.rebuild_at
+
+    def update(
+        self, wanted: Merger, balls: QueryBalls, arrived: int, ahead: StreamProgress
+    ) -> tuple[Merger, Ints32] | None:
+        """Returns what to tell the homes, if anything: the merger and the cells that changed sides.
+
+        `wanted.want` is CELLS or NONE; `arrived` is how many items the batch brought, `ahead` where the
+        stream may stand after the next.
+        """
+        if wanted.want == NONE:
+            self.state.drop(self.key)
+            return (wanted, np.empty(0, np.int32)) if self.sent.want != NONE else None
+        if not self.needs_balls:
+            return None
+        before = self._marked()
+        now, rebuild_at = self._marked_after(before, balls, arrived)
+        if now is None or 2 * int(now.cells.sum()) >= self.grid.count:
+            wanted, now = _all(wanted), _MarkedCells.none(self.grid.count)
+        toggled = np.flatnonzero(now.cells != before.cells).astype(np.int32)
+        news = len(toggled) > 0 or not self._still_good(wanted, arrived, ahead)
+        if news or now is not before or rebuild_at != self.rebuild_at:
+            self._save(wanted if news else self.sent, now, rebuild_at)
+        return (wanted, toggled) if news else None
+
+    def _marked(self) -> _MarkedCells:
+        stored = self.state.get(self.key)
+        if stored is None:
+            return _MarkedCells.none(self.grid.count)
+        cells = np.unpackbits(stored["cells"], count=self.grid.count)
+        return _MarkedCells(cells, stored["query"], stored["radius"])
+
+    def _marked_after(
+        self, before: _MarkedCells, balls: QueryBalls, arrived: int
+    ) -> tuple[_MarkedCells | None, int]:
+        """Returns the cells after the batch, None for all, and the number of the item at which to mark them
+        again from nothing.
+        """
+        if np.isinf(balls.radius).any():
+            return None, 0  # as soon as all have a radius
+        rebuild_at = self.rebuild_at
+        if self.number >= rebuild_at or not np.isin(before.query, balls.query, assume_unique=True).all():
+            before, rebuild_at = _MarkedCells.none(self.grid.count), self.number + REBUILD * max(1, arrived)
+        return before.with_balls(balls, self.grid), rebuild_at
+
+    def _still_good(self, wanted: Merger, arrived: int, ahead: StreamProgress) -> bool:
+        """Returns whether what the homes know will do for another batch: the guards they rely on outlast it,
+        and they do not keep many more items than they need.
+        """
+        if wanted == self.sent:
+            return True
+        if wanted.want != self.sent.want or wanted.want == ALL or wanted.counts != self.sent.counts:
+            return False
+        return self.sent.holds(ahead) and wanted.low - self.sent.low <= 4 * arrived
+
+    def _save(self, wanted: Merger, marked: _MarkedCells, rebuild_at: int) -> None:
+        arrays: Arrays = {
+            "facts": to_json(wanted.facts()),
+            "cells": np.packbits(marked.cells),
+            "query": marked.query,
+            "radius": marked.radius,
+            "rebuild_at": np.array([rebuild_at], np.int64),
+        }
+        self.state.put(self.key, arrays)
+
+
+@dataclass(frozen=True)
+class _MarkedCells:
+    """The cells that are marked, and for which queries up to which radius."""
+
+    cells: Bytes  # [cells]
+    query: Ints
+    radius: Floats
+
+    @staticmethod
+    def none(cells: int) -> _MarkedCells:
+        return _MarkedCells(np.zeros(cells, np.uint8), np.empty(0, np.int64), np.empty(0))
+
+    def with_balls(self, balls: QueryBalls, grid: CellGrid) -> _MarkedCells:
+        """Returns these, and the cells of balls that are new or outgrew their mark."""
         radius = np.full(len(balls.query), -1.0)
         radius[np.searchsorted(balls.query, self.query)] = self.radius
         grown = balls.radius > radius
         if not grown.any():
-            return (
-                self
-                if len(self.query) == len(balls.query)
-                else replace(self, query=balls.query, radius=radius)
-            )
+            same = len(self.query) == len(balls.query)
+            return self if same else replace(self, query=balls.query, radius=radius)
         radius[grown] = balls.radius[grown] * _MARGIN
         cells = self.cells.copy()
         cover(cells, balls.point[grown], radius[grown], grid.low, grid.scale, grid.resolution)
-        return _Marks(cells, balls.query, radius)
-
-
-def _marks(held: Arrays | None, cells: int) -> _Marks:
-    if held is None:
-        return _Marks.none(cells)
-    return _Marks(np.unpackbits(held["cells"], count=cells), held["query"], held["radius"])
+        return _MarkedCells(cells, balls.query, radius)
 
 
 def _read(state: State, key: str) -> Merger:
-    held = state.get(key)
-    assert held is not None
-    return state.derived(f"read {key}", [key], lambda: Merger.of(json.loads(bytes(held["facts"]))))
+    stored = state.get(key)
+    assert stored is not None
+    return state.cached(f"merger {key}", [key], lambda: Merger.of(from_json(stored["facts"])))
 
 
 def _all(wanted: Merger) -> Merger:
-    """Everything, for as long as nothing else is said: no limits that would have to be renewed."""
-    return replace(wanted, want=ALL, low=0, numbers=None, time=None, counts=False)
-
-
-def informed(told: Merger, merger: Merger, toggled: Array, home_of: Array, me: int) -> int:
-    """How many others a zone or peer, `me`, has to tell of a change of its merger: the homes of the cells
-    that changed sides, or all if the whole space did. home_of: who is home to each cell. A mere renewal of
-    the limits goes along with the progress of time.
+    """Returns a merger that wants everything until something else is said: without limits that would have to
+    be renewed.
     """
-    homes = home_of if merger.want != told.want else home_of[toggled]
-    return len(np.unique(homes[homes != me]))
+    return replace(wanted, want=ALL, low=0, end_item=None, time=None, counts=False)
 
 
-def told(state: State) -> list[By]:
-    """The tuples of columns for which a rendezvous zone has a merger that homes know."""
+def count_informed(before: Merger, merger: Merger, toggled: Ints32, home_of: Array, sender: int) -> int:
+    """Returns how many others a zone or peer has to tell of a change of its merger: the homes of the cells
+    that changed sides, or all if the whole space did. home_of: who is home to each cell
+
+    A mere renewal of the limits goes along with the progress of time.
+    """
+    homes = home_of if merger.want != before.want else home_of[toggled]
+    return len(np.unique(homes[homes != sender]))
+
+
+def merger_columns(state: State) -> list[By]:
+    """Returns the tuples of columns for which a rendezvous zone has a merger that homes know."""
     return [tuple(json.loads(key.removeprefix(PREFIX))) for key in state.keys(PREFIX)]
 
 
-def toggled_rows(cells: Array) -> pa.RecordBatch:
-    """Cells that changed sides, as rows of a packet."""
+def toggled_rows(cells: Ints32) -> pa.RecordBatch:
+    """Returns cells that changed sides as rows of a packet."""
     return pa.record_batch({"cell": pa.array(cells, pa.int32())})

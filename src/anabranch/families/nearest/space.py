@@ -1,11 +1,13 @@
-"""The coordinate space of a stream: bounds, and one overlay of cells and zones for each tuple of columns that
-queries go by.
+"""The coordinate space of a stream: its bounds, which zone is home to which cells, and which zone owns which
+queries.
 
-In: what the stream declares, and the first items. Out: the zone of a point, the cells of items. Bounds that
+For each tuple of columns that queries go by there is a grid of cells, and zones that have them. Bounds that
 the stream does not declare are taken from the first batch that has items: every home says what it saw, every
-rendezvous adds it up to the same result, and tells the homes. Once known they stay; items beyond belong to
-the nearest cell. Whose queries are is another matter: a zone that has too much to do gives some of its own to
-another (rebalance.py), and all zones know the table of these splits.
+rendezvous adds it up to the same result and tells the homes. Once known they stay; items beyond belong to the
+nearest cell.
+
+A query belongs to the zone of the cell that its point lies in, unless a zone that had too much to do has
+given it to another (rebalance.py). All zones know the table of these splits.
 """
 
 from __future__ import annotations
@@ -19,13 +21,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from anabranch.chain import control
+from anabranch.chain.arrow_columns import floats_of
+from anabranch.chain.cells import CellGrid, zones_of_cells
+from anabranch.chain.packets import Kind, Packet
+from anabranch.chain.state import State
+from anabranch.model.arrays import Floats, Ints
 from anabranch.model.stream import Stream
-from anabranch.zones.can import zones_of_cells
-from anabranch.zones.cells import Cells
-from anabranch.zones.columns import Array, floats_of
-from anabranch.zones.state import State
 
-KEY, SPLITS = "space", "splits"
+_BOUNDS, _SPLITS = "space", "splits"
 
 #: The bounds of a column of which nothing is known yet.
 _UNIT = (0.0, 1.0)
@@ -33,22 +37,22 @@ _UNIT = (0.0, 1.0)
 By = tuple[str, ...]
 
 
-class Overlay:
+class ZoneGrid:
     """The cells of the space of some columns, and the zones that have them."""
 
-    def __init__(self, cells: Cells, zones: int) -> None:
-        self.cells = cells
-        self.zone_of = zones_of_cells(cells, zones)
+    def __init__(self, grid: CellGrid, zones: int) -> None:
+        self.grid = grid
+        self.zone_of = zones_of_cells(grid, zones)
 
-    def zones(self, points: Array) -> Array:
-        """The zones of points, float64[n, d]; -1 where a coordinate is missing."""
-        cells = self.cells.of(points)
+    def zones(self, points: Floats) -> Ints:
+        """Returns the zones of points, [n, d]; -1 where a coordinate is missing."""
+        cells = self.grid.cells_of(points)
         return np.where(cells >= 0, self.zone_of[np.maximum(cells, 0)], -1)
 
 
 @dataclass(frozen=True)
-class Split:
-    """Queries of `zone` by these columns whose point lies at or beyond `cut` on the axis are `other`'s."""
+class QuerySplit:
+    """Queries of `zone` whose point lies at or beyond `cut` on the axis belong to `other`."""
 
     by: By
     zone: int
@@ -57,48 +61,93 @@ class Split:
     other: int
 
 
-class Space:
+class CoordinateSpace:
     def __init__(
-        self, bounds: dict[str, tuple[float, float]], zones: int, splits: Sequence[Split] = ()
+        self, bounds: dict[str, tuple[float, float]], zones: int, splits: Sequence[QuerySplit] = ()
     ) -> None:
         self.bounds, self.zones, self.splits = bounds, zones, tuple(splits)
-        self._overlays: dict[By, Overlay] = {}
+        self._grids: dict[By, ZoneGrid] = {}
 
-    def overlay(self, by: By) -> Overlay:
-        if by not in self._overlays:
-            cells = Cells.over([self.bounds[name] for name in by])
-            self._overlays[by] = Overlay(cells, self.zones)
-        return self._overlays[by]
+    def grid(self, by: By) -> ZoneGrid:
+        if by not in self._grids:
+            cells = CellGrid.over([self.bounds[name] for name in by])
+            self._grids[by] = ZoneGrid(cells, self.zones)
+        return self._grids[by]
 
-    def owners(self, by: By, points: Array) -> Array:
-        """The rendezvous zones of queries: those of the cells their points lie in, unless splits say
-        otherwise.
-        """
-        zones = self.overlay(by).zones(points)
+    def owners(self, by: By, points: Floats) -> Ints:
+        """Returns the rendezvous zones of queries by these columns, given their points."""
+        zones = self.grid(by).zones(points)
         for split in self.splits:
             if split.by == by:
                 zones[(zones == split.zone) & (points[:, split.axis] >= split.cut)] = split.other
         return zones
 
+    def owners_of_specs(self, specs: Sequence[str]) -> Ints:
+        """Returns the rendezvous zones of queries, given their specs as JSON."""
+        indices: dict[By, list[int]] = {}
+        points: dict[By, list[list[float]]] = {}
+        for index, text in enumerate(specs):
+            spec = json.loads(text)
+            by = tuple(spec["by"])
+            indices.setdefault(by, []).append(index)
+            points.setdefault(by, []).append(spec["point"])
+        zones = np.zeros(len(specs), np.int64)
+        for by, members in indices.items():
+            zones[members] = self.owners(by, np.array(points[by], np.float64))
+        return zones
 
-def number_columns(stream: Stream) -> list[str]:
-    return [column.name for column in stream.columns if column.type.is_number]
 
-
-def declared(stream: Stream) -> dict[str, tuple[float, float]]:
-    """The bounds that the stream declares, by column of its position."""
-    return dict(zip(stream.position, stream.bounds, strict=False))
-
-
-def points_of(rows: pa.RecordBatch, by: Sequence[str]) -> Array:
-    """The coordinates of items, float64[n, d], NaN where missing."""
+def points_of(rows: pa.RecordBatch, by: Sequence[str]) -> Floats:
+    """Returns the coordinates of items, [n, d], NaN where missing."""
     return np.column_stack([floats_of(rows, name) for name in by])
 
 
-def measured(rows: pa.RecordBatch, stream: Stream) -> dict[str, list[float]]:
-    """The least and greatest finite value of every number column of these items."""
+# queries and their owners: every zone hears of every query, and keeps its own
+
+
+def activate_own(state: State, controls: Sequence[Packet], space: CoordinateSpace, zone: int) -> int:
+    """Activates those queries that belong to this zone. Returns how many."""
+    count = 0
+    for packet in controls:
+        if packet.kind is Kind.ACTIVATE:
+            own = space.owners_of_specs(packet.column("spec").to_pylist()) == zone
+            if own.any():
+                count += int(own.sum())
+                rows = packet.rows.filter(pa.array(own))
+                control.apply(state, [Packet(packet.stage, zone, Kind.ACTIVATE, rows)])
+    return count
+
+
+def remove_others(state: State, space: CoordinateSpace, zone: int) -> None:
+    """Removes the queries of other zones, once it is known, or has changed, to whom they belong."""
+    for key in state.keys(control.PREFIX):
+        rows = state.rows(key)
+        assert rows is not None
+        own = space.owners_of_specs(rows.column("spec").to_pylist()) == zone
+        if own.all():
+            continue
+        if own.any():
+            state.put(key, rows.filter(pa.array(own)))
+        else:
+            state.drop(key)
+
+
+# bounds
+
+
+def _number_columns(stream: Stream) -> list[str]:
+    return [column.name for column in stream.columns if column.type.is_number]
+
+
+def _declared(stream: Stream) -> dict[str, tuple[float, float]]:
+    """Returns the bounds that the stream declares, by column of its position."""
+    return dict(zip(stream.position, stream.bounds, strict=False))
+
+
+def measured_extent(rows: pa.RecordBatch, stream: Stream) -> dict[str, list[float]]:
+    """Returns the least and greatest finite value of every number column of these items."""
     out = {}
-    for name in number_columns(stream):
+    for name in _number_columns(stream):
         values = floats_of(rows, name)
         values = values[np.isfinite(values)]
         if len(values):
@@ -106,41 +155,42 @@ def measured(rows: pa.RecordBatch, stream: Stream) -> dict[str, list[float]]:
     return out
 
 
-def space_of(stream: Stream, seen: Iterable[dict[str, Any]], zones: int) -> Space:
-    """The space, given what every home measured in the first batch that has items."""
+def space_of(stream: Stream, extents: Iterable[dict[str, Any]], zones: int) -> CoordinateSpace:
+    """Returns the space, given what every home measured in the first batch that has items."""
     bounds: dict[str, tuple[float, float]] = {}
-    for name in number_columns(stream):
+    for name in _number_columns(stream):
         low, high = math.inf, -math.inf
-        for extents in seen:
-            if name in extents:
-                low, high = min(low, extents[name][0]), max(high, extents[name][1])
+        for extent in extents:
+            if name in extent:
+                low, high = min(low, extent[name][0]), max(high, extent[name][1])
         bounds[name] = (low, high) if low <= high else _UNIT
-    return Space(bounds | declared(stream), zones)
+    return CoordinateSpace(bounds | _declared(stream), zones)
 
 
-def save(state: State, space: Space) -> None:
-    state.put(KEY, {"bounds": np.array(list(space.bounds.values()), np.float64).reshape(-1, 2)})
+# in state
 
 
-def adopt(state: State, splits: list[list[Any]]) -> None:
+def save_space(state: State, space: CoordinateSpace) -> None:
+    state.put(_BOUNDS, {"bounds": np.array(list(space.bounds.values()), np.float64).reshape(-1, 2)})
+
+
+def save_splits(state: State, splits: list[list[Any]]) -> None:
     """From now on queries belong to zones as this table of splits says."""
-    state.put(SPLITS, {"json": np.frombuffer(json.dumps(splits).encode(), np.uint8)})
+    state.put_json(_SPLITS, splits)
 
 
-def load(state: State, stream: Stream, zones: int) -> Space | None:
-    """The space as this zone keeps it, or None before the first items."""
-    held = state.get(KEY)
-    if held is None:
+def load_space(state: State, stream: Stream, zones: int) -> CoordinateSpace | None:
+    """Returns the space as this zone knows it, or None before the first items."""
+    stored = state.get(_BOUNDS)
+    if stored is None:
         return None
 
-    def build() -> Space:
-        names = list(dict.fromkeys([*number_columns(stream), *declared(stream)]))
-        table = state.get(SPLITS)
-        splits = [] if table is None else json.loads(bytes(table["json"]))
-        return Space(
-            {name: (low, high) for name, (low, high) in zip(names, held["bounds"].tolist(), strict=True)},
+    def build() -> CoordinateSpace:
+        names = list(dict.fromkeys([*_number_columns(stream), *_declared(stream)]))
+        return CoordinateSpace(
+            {name: (low, high) for name, (low, high) in zip(names, stored["bounds"].tolist(), strict=True)},
             zones,
-            [Split(tuple(by), *rest) for by, *rest in splits],
+            [QuerySplit(tuple(by), *rest) for by, *rest in state.get_json(_SPLITS) or []],
         )
 
-    return state.derived(KEY, [KEY, SPLITS], build)
+    return state.cached(_BOUNDS, [_BOUNDS, _SPLITS], build)

@@ -1,4 +1,4 @@
-"""What a nearest query is bound to: k-NN over a sliding window (semantics.md, nearest)."""
+"""What a nearest query is bound to: k-NN over a sliding window (docs/queries.md, nearest)."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ from anabranch.model.columns import Column
 from anabranch.model.stream import Stream
 from anabranch.predicates.terms import columns_of
 
-Origin = w.Variable | w.Source | None
+Origin = w.Variable | w.StreamPath | None
 
 
-def bind_wxquery(query: w.Query, streams: Mapping[str, Stream]) -> tuple[list[Spec], Construction]:
+def bind_wxquery(query: w.WXQuery, streams: Mapping[str, Stream]) -> tuple[list[Spec], Construction]:
     """A spec for each of the query's streams, and the construction. All streams are there."""
     names = iter(query.streams)
     specs: list[Spec] = []
@@ -84,7 +84,7 @@ def _conjuncts(asked: w.Condition) -> Iterator[w.Condition]:
         case w.AllOf(terms=terms):
             for term in terms:
                 yield from _conjuncts(term)
-        case w.Group(inner=w.AllOf() as inner):
+        case w.Parentheses(inner=w.AllOf() as inner):
             yield from _conjuncts(inner)
         case _:
             yield asked
@@ -96,9 +96,9 @@ def _origins(asked: w.Condition) -> Iterator[Origin]:
         case w.AllOf(terms=terms) | w.AnyOf(terms=terms):
             for term in terms:
                 yield from _origins(term)
-        case w.Group(inner=inner):
+        case w.Parentheses(inner=inner):
             yield from _origins(inner)
-        case w.Compare(left=left, right=right):
+        case w.Comparison(left=left, right=right):
             yield from _origins(left)
             yield from _origins(right)
         case w.Shifted(path=path):
@@ -118,7 +118,7 @@ def _prefixes(parts: list[Part]) -> tuple[str, ...]:
     for part in parts:
         variable = part.clause.variable
         if variable.name in prefixes or "." in variable.name:
-            raise refuse(f"${variable.name} is bound twice or has a dot; rename it", variable.place)
+            raise refuse(f"${variable.name} is bound twice or has a dot; rename it", variable.span)
         prefixes.append(variable.name)
     return tuple(prefixes)
 

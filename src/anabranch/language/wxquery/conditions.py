@@ -20,13 +20,13 @@ _TRUTHS = {"true": True, "false": False}
 
 def lowered(condition: w.Condition, names: Names, context: str | None) -> s.Expression:
     match condition:
-        case w.AnyOf(terms=terms, place=place, depth=depth):
-            return s.Disjunction(tuple(lowered(term, names, context) for term in terms), place, depth)
-        case w.AllOf(terms=terms, place=place, depth=depth):
-            return s.Conjunction(tuple(lowered(term, names, context) for term in terms), place, depth)
-        case w.Group(inner=inner, place=place, depth=depth):
-            return s.Group(lowered(inner, names, context), place, depth)
-        case w.Compare():
+        case w.AnyOf(terms=terms, span=span, depth=depth):
+            return s.OrTerms(tuple(lowered(term, names, context) for term in terms), span, depth)
+        case w.AllOf(terms=terms, span=span, depth=depth):
+            return s.AndTerms(tuple(lowered(term, names, context) for term in terms), span, depth)
+        case w.Parentheses(inner=inner, span=span, depth=depth):
+            return s.InParentheses(lowered(inner, names, context), span, depth)
+        case w.Comparison():
             return _compare(condition, names, context)
         case w.Path():
             return _is_there(condition, names, context)
@@ -35,42 +35,42 @@ def lowered(condition: w.Condition, names: Names, context: str | None) -> s.Expr
     return condition
 
 
-def present(path: str, names: Names, place: s.Place) -> s.Expression:
+def present(path: str, names: Names, span: s.Span) -> s.Expression:
     """Whether an element of an item is there: one of its columns is not missing."""
-    columns = [s.Name(column.name, place) for column in names.below(path)]
-    alone = tuple(s.Compare(name, Op.EQ, name, place, 0) for name in columns)
-    return alone[0] if len(alone) == 1 else s.Disjunction(alone, place, 0)
+    columns = [s.Name(column.name, span) for column in names.below(path)]
+    alone = tuple(s.Compare(name, Op.EQ, name, span, 0) for name in columns)
+    return alone[0] if len(alone) == 1 else s.OrTerms(alone, span, 0)
 
 
 def _is_there(path: w.Path, names: Names, context: str | None) -> s.Expression:
     match names.start(path, context):
         case Result(column=column):
             check_value(path)
-            name = s.Name(column.name, path.place)
-            return s.Compare(name, Op.EQ, name, path.place, 0)
+            name = s.Name(column.name, path.span)
+            return s.Compare(name, Op.EQ, name, path.span, 0)
         case Contents():
             raise contents(path)
         case Tree(path=end):
-            for place, step in enumerate(path.steps):
-                end = names.follow(end, step, place == 0)
-            return present(end, names, path.place)
+            for span, step in enumerate(path.steps):
+                end = names.follow(end, step, span == 0)
+            return present(end, names, path.span)
 
 
-def _compare(compare: w.Compare, names: Names, context: str | None) -> s.Compare:
+def _compare(compare: w.Comparison, names: Names, context: str | None) -> s.Compare:
     left, right = (_value(side, names, context) for side in (compare.left, compare.right))
     if _is_truth(compare.left, names, context):
         right = _truth(right)
     if _is_truth(compare.right, names, context):
         left = _truth(left)
-    return s.Compare(left, compare.op, right, compare.place, 0)
+    return s.Compare(left, compare.op, right, compare.span, 0)
 
 
 def _value(value: w.Value, names: Names, context: str | None) -> s.Expression:
     match value:
         case w.Path():
             return names.operand(value, context)
-        case w.Shifted(path=path, sign=sign, number=number, place=place):
-            return s.Sum(((1, names.operand(path, context)), (sign, number)), place, 0)
+        case w.Shifted(path=path, sign=sign, number=number, span=span):
+            return s.Sum(((1, names.operand(path, context)), (sign, number)), span, 0)
     return value
 
 
@@ -80,7 +80,7 @@ def _is_truth(value: w.Value, names: Names, context: str | None) -> bool:
 
 def _truth(value: s.Expression) -> s.Expression:
     if isinstance(value, s.String) and value.value in _TRUTHS:
-        return s.Truth(_TRUTHS[value.value], value.place)
+        return s.Truth(_TRUTHS[value.value], value.span)
     return value
 
 
@@ -89,8 +89,8 @@ def walked(
 ) -> tuple[str, list[s.Expression]]:
     """Where steps lead from `base`, and the conditions on the way."""
     conditions = []
-    for place, step in enumerate(steps):
-        base = names.follow(base, step, first and place == 0)
+    for span, step in enumerate(steps):
+        base = names.follow(base, step, first and span == 0)
         if step.condition is not None:
             conditions.append(lowered(step.condition, names, base))
     return base, conditions

@@ -19,9 +19,9 @@ from anabranch.language.wxquery.names import Contents, Names, Result, Tree, chec
 
 def constructed(expression: w.Expression, names: Names, scope: Scope) -> c.Node:
     match expression:
-        case w.Element(name=name, content=content):
+        case w.ElementExpression(name=name, content=content):
             return c.Element(name, tuple(constructed(part, names, scope) for part in content))
-        case w.Sequence(parts=parts):
+        case w.SequenceExpression(parts=parts):
             return c.Sequence(tuple(constructed(part, names, scope) for part in parts))
         case w.If(condition=asked, then=then, otherwise=otherwise):
             term = condition(lowered(asked, names, None), scope)
@@ -41,18 +41,18 @@ def further(clauses: tuple[w.For | w.Let, ...], names: Names) -> tuple[Names, li
     for clause in clauses:
         if isinstance(clause, w.Let):
             raise refuse(
-                "a let without a window; aggregates need one, such as |count 20 step 10|", clause.place
+                "a let without a window; aggregates need one, such as |count 20 step 10|", clause.span
             )
         if clause.window is not None:
-            raise refuse("a window over a part of an item: windows are over streams", clause.window.place)
+            raise refuse("a window over a part of an item: windows are over streams", clause.window.span)
         match names.start(clause.path, None):
             case Result():
-                raise refuse("a for over the value of an aggregate; write the variable", clause.path.place)
+                raise refuse("a for over the value of an aggregate; write the variable", clause.path.span)
             case Contents():
                 raise contents(clause.path)
             case Tree(path=base):
                 end, found = walked(clause.path.steps, base, names)
-                conditions += [*found, *([present(end, names, clause.path.place)] if end else [])]
+                conditions += [*found, *([present(end, names, clause.path.span)] if end else [])]
                 names = names.having(clause.variable, Tree(end))
     return names, conditions
 
@@ -114,9 +114,9 @@ def markup(body: w.Expression) -> tuple[str, ...]:
 def _pieces(expression: w.Expression) -> list[str | None]:
     """Markup, with None where the results go."""
     match expression:
-        case w.Element(name=name, content=content):
+        case w.ElementExpression(name=name, content=content):
             inner = [piece for part in content for piece in _pieces(part)]
             return [f"<{name}>", *inner, f"</{name}>"] if inner else [f"<{name}/>"]
-        case w.Sequence(parts=parts):
+        case w.SequenceExpression(parts=parts):
             return [piece for part in parts for piece in _pieces(part)]
     return [None]

@@ -3,7 +3,7 @@
 Comes in: paths of the syntax tree. Goes out: columns. Never: a path to what is not there; that is refused
 with what is.
 
-A path `coord/cel/ra` is the column `coord.cel.ra`. A step is also found with _ in place of its hyphens: the
+A path `coord/cel/ra` is the column `coord.cel.ra`. A step is also found with _ in span of its hyphens: the
 paper's appendix E asks for det-time where the stream has det_time. The first step after a variable may be the
 item itself: `$w/photon/en` and `$w/en` are the same.
 """
@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from anabranch.language import syntax as s
-from anabranch.language.errors import closest, listed, refuse
+from anabranch.language.errors import listed, refuse
 from anabranch.language.wxquery import syntax as w
 from anabranch.model.columns import Column
 from anabranch.model.errors import QueryError
 from anabranch.model.stream import Stream
+from anabranch.model.suggestions import closest
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Names:
         found = self.variables.get(variable.name)
         if found is None:
             there = listed(f"${name}" for name in self.variables)
-            raise refuse(f"unknown variable ${variable.name}. There are: {there}", variable.place)
+            raise refuse(f"unknown variable ${variable.name}. There are: {there}", variable.span)
         return found
 
     def start(self, path: w.Path, context: str | None) -> Tree | Contents | Result:
@@ -68,12 +69,12 @@ class Names:
         match path.origin:
             case w.Variable():
                 return self.meaning(path.origin)
-            case w.Source(place=place):
+            case w.StreamPath(span=span):
                 raise refuse(
-                    "a stream inside of a for: it belongs into a for of its own, before the return", place
+                    "a stream inside of a for: it belongs into a for of its own, before the return", span
                 )
         if context is None:
-            raise refuse("this path begins nowhere; it needs a variable, such as $p/en", path.place)
+            raise refuse("this path begins nowhere; it needs a variable, such as $p/en", path.span)
         return Tree(context)
 
     def follow(self, base: str, step: w.Step, first: bool) -> str:
@@ -86,7 +87,7 @@ class Names:
                 return path
         if first and step.name == self.items.get(base):
             return base
-        raise self._unknown(f"{base}.{step.name}" if base else step.name, step.place)
+        raise self._unknown(f"{base}.{step.name}" if base else step.name, step.span)
 
     def below(self, path: str) -> Iterator[Column]:
         """The columns of an element: itself, or what is in it."""
@@ -97,18 +98,18 @@ class Names:
     def leaf(self, base: str, path: w.Path) -> Column:
         """The one column at the end of a path without conditions."""
         end = base
-        for place, step in enumerate(path.steps):
-            end = self.follow(end, step, place == 0)
+        for span, step in enumerate(path.steps):
+            end = self.follow(end, step, span == 0)
         column = self.stream.column(end)
         if column is None:
             inside = listed(shown(column.name) for column in self.below(end))
             what = self.items.get(end) or shown(end)
-            raise refuse(f"{what} is no value but holds elements; take one of them: {inside}", path.place)
+            raise refuse(f"{what} is no value but holds elements; take one of them: {inside}", path.span)
         return column
 
     def operand(self, path: w.Path, context: str | None) -> s.Name:
         """The column or the aggregate that a condition compares."""
-        return s.Name(self.value(path, context).name, path.place)
+        return s.Name(self.value(path, context).name, path.span)
 
     def value(self, path: w.Path, context: str | None) -> Column:
         match self.start(path, context):
@@ -120,13 +121,13 @@ class Names:
             case Tree(path=base):
                 return self.leaf(base, path)
 
-    def _unknown(self, path: str, place: s.Place) -> QueryError:
+    def _unknown(self, path: str, span: s.Span) -> QueryError:
         names = [column.name for column in self.stream.columns]
         guess = closest(path, names)
         hint = f"; did you mean {shown(guess)}?" if guess else "."
         there = listed(map(shown, names))
         return refuse(
-            f"unknown path {shown(path)} in stream {self.stream.name}{hint} There are: {there}", place
+            f"unknown path {shown(path)} in stream {self.stream.name}{hint} There are: {there}", span
         )
 
 
@@ -138,12 +139,12 @@ def check_value(path: w.Path) -> None:
     """An aggregate has no elements."""
     for step in path.steps:
         if step.name != ".":
-            raise refuse("the value of an aggregate has no elements; write the variable alone", path.place)
+            raise refuse("the value of an aggregate has no elements; write the variable alone", path.span)
 
 
 def contents(path: w.Path) -> QueryError:
     return refuse(
         "the contents of a window: windows give aggregates only, such as let $a := avg($w/en); "
         "conditions on items belong into the path of the for, photon[en > 1.3]",
-        path.place,
+        path.span,
     )

@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import cast
 
 from lark import Lark, UnexpectedInput
 
 from anabranch.language.errors import refuse
+from anabranch.language.grammar import parser_of
 from anabranch.language.syntax import Name
 from anabranch.language.wxquery import syntax as w
-from anabranch.language.wxquery.builder import Builder
-from anabranch.language.wxquery.complaints import explain
+from anabranch.language.wxquery.builder import WXQueryBuilder
+from anabranch.language.wxquery.syntax_errors import explain
 
 #: Outside a comment a string hides the signs of comments, inside it does not.
 _OUTSIDE = re.compile(r"\"[^\"]*\"|'[^']*'|\(:")
@@ -30,7 +32,7 @@ EXAMPLE = 'for $p in stream("photons")/photons/photon'
 _NAMELESS = "."
 
 
-def parse_wxquery(text: str) -> w.Query:
+def parse_wxquery(text: str) -> w.WXQuery:
     parser = _parser()
     try:
         body = cast(w.Expression, parser.parse(without_comments(text)))
@@ -38,21 +40,18 @@ def parse_wxquery(text: str) -> w.Query:
         raise explain(error, text) from None
     found = list(_over_streams(body))
     if not found:
-        raise refuse(f"this query goes over no stream; it needs a for, such as {EXAMPLE}", body.place)
+        raise refuse(f"this query goes over no stream; it needs a for, such as {EXAMPLE}", body.span)
     streams = tuple(_stream_of(clause) for main in found for clause in over_streams(main))
-    return w.Query(text, body, tuple(found), streams)
+    return w.WXQuery(text, body, tuple(found), streams)
 
 
 @lru_cache(maxsize=1)
 def _parser() -> Lark:
-    """Built at the first query; it takes a tenth of a second."""
-    return Lark.open(
-        "wxquery.lark", rel_to=__file__, parser="lalr", lexer="contextual", transformer=Builder()
-    )
+    return parser_of(Path(__file__).with_name("wxquery.lark"), "contextual", WXQueryBuilder())
 
 
 def without_comments(text: str) -> str:
-    """The text with blanks in place of (: comments (: which nest :) :), so that places stay."""
+    """The text with blanks in span of (: comments (: which nest :) :), so that spans stay."""
     out, at = [], 0
     while match := _OUTSIDE.search(text, at):
         end = _end_of_comment(text, match.start()) if match[0] == "(:" else match.end()
@@ -76,17 +75,17 @@ def _over_streams(expression: w.Expression) -> Iterator[w.Flwr]:
     match expression:
         case w.Flwr():
             yield expression
-        case w.Path(origin=w.Source(), place=place):
-            variable = w.Variable(_NAMELESS, place)
-            clause = w.For(variable, expression, None, place)
-            yield w.Flwr((clause,), None, w.Path(variable, (), place), place, 1)
-        case w.Path(origin=w.Variable(name=name), place=place):
-            raise refuse(f"unknown variable ${name}; a for binds one, such as {EXAMPLE}", place)
-        case w.Path(place=place):
-            raise refuse(f"this path begins nowhere; it needs a for, such as {EXAMPLE}", place)
-        case w.If(place=place):
-            raise refuse("an if outside of for: there is nothing yet that it could look at", place)
-        case w.Element(content=parts) | w.Sequence(parts=parts):
+        case w.Path(origin=w.StreamPath(), span=span):
+            variable = w.Variable(_NAMELESS, span)
+            clause = w.For(variable, expression, None, span)
+            yield w.Flwr((clause,), None, w.Path(variable, (), span), span, 1)
+        case w.Path(origin=w.Variable(name=name), span=span):
+            raise refuse(f"unknown variable ${name}; a for binds one, such as {EXAMPLE}", span)
+        case w.Path(span=span):
+            raise refuse(f"this path begins nowhere; it needs a for, such as {EXAMPLE}", span)
+        case w.If(span=span):
+            raise refuse("an if outside of for: there is nothing yet that it could look at", span)
+        case w.ElementExpression(content=parts) | w.SequenceExpression(parts=parts):
             for part in parts:
                 yield from _over_streams(part)
 
@@ -96,24 +95,24 @@ def over_streams(flwr: w.Flwr) -> Iterator[w.For]:
     first, *others = flwr.clauses
     if isinstance(first, w.Let):
         raise refuse(
-            f"a let before the for: an aggregate needs a window, such as {EXAMPLE}|count 20|", first.place
+            f"a let before the for: an aggregate needs a window, such as {EXAMPLE}|count 20|", first.span
         )
     yield first
     for clause in others:
-        if isinstance(clause, w.For) and isinstance(clause.path.origin, w.Source):
+        if isinstance(clause, w.For) and isinstance(clause.path.origin, w.StreamPath):
             yield clause
 
 
 def _stream_of(clause: w.For) -> Name:
     match clause.path.origin:
-        case w.Source(function="stream", argument=str(name), place=place):
-            return Name(name, place)
-        case w.Source(function="/"):
-            return Name(clause.path.steps[0].name, clause.path.steps[0].place)
-        case w.Source(function="stream", place=place):
-            raise refuse('stream() without a name; write stream("photons")', place)
-        case w.Source(function=function, place=place):
-            raise refuse(f'{function}(): a query reads streams; write stream("photons")', place)
-        case w.Variable(name=name, place=place):
-            raise refuse(f"unknown variable ${name}; the first for goes over a stream: {EXAMPLE}", place)
-    raise refuse(f"this path begins nowhere; the first for goes over a stream: {EXAMPLE}", clause.path.place)
+        case w.StreamPath(function="stream", argument=str(name), span=span):
+            return Name(name, span)
+        case w.StreamPath(function="/"):
+            return Name(clause.path.steps[0].name, clause.path.steps[0].span)
+        case w.StreamPath(function="stream", span=span):
+            raise refuse('stream() without a name; write stream("photons")', span)
+        case w.StreamPath(function=function, span=span):
+            raise refuse(f'{function}(): a query reads streams; write stream("photons")', span)
+        case w.Variable(name=name, span=span):
+            raise refuse(f"unknown variable ${name}; the first for goes over a stream: {EXAMPLE}", span)
+    raise refuse(f"this path begins nowhere; the first for goes over a stream: {EXAMPLE}", clause.path.span)

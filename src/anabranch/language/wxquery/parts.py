@@ -59,7 +59,7 @@ class Part:
             raise contents(clause.path)
         aggregation, type_ = _aggregation(clause, self.names, self.scope)
         if aggregation.name in [other.name for other in self.aggregations]:
-            raise refuse(f"${clause.variable.name} is bound twice; rename one", clause.variable.place)
+            raise refuse(f"${clause.variable.name} is bound twice; rename one", clause.variable.span)
         self.aggregations.append(aggregation)
         self.results.append(Column(aggregation.name, type_))
         self.names = self.names.having(clause.variable, Result(self.results[-1]))
@@ -69,7 +69,7 @@ class Part:
         if self.clause.window is not None and not self.aggregations:
             raise refuse(
                 "a window without a let: windows give aggregates only, such as let $a := avg($w/en)",
-                self.clause.window.place,
+                self.clause.window.span,
             )
 
     def check(self, asked: w.Condition) -> None:
@@ -98,21 +98,21 @@ def _items(clause: w.For, stream: Stream) -> tuple[Names, list[s.Expression]]:
     if len(steps) < 2:
         raise refuse(
             f'the path to the items names the root and the item: stream("{stream.name}")/root/item',
-            clause.path.place,
+            clause.path.span,
         )
     root, item, *rest = steps
     names = Names(stream, {"": item.name}, {})
     if root.condition is not None:
-        raise refuse("a condition on the root of a stream; it belongs to the item, the next step", root.place)
+        raise refuse("a condition on the root of a stream; it belongs to the item, the next step", root.span)
     if any(names.below(item.name)):
         raise refuse(
             f"{item.name} is a part of the items of {stream.name}; the path to them has two steps that the "
             f'query chooses, the root and the item: stream("{stream.name}")/root/item',
-            item.place,
+            item.span,
         )
     conditions = [] if item.condition is None else [lowered(item.condition, names, "")]
     path, more = walked(tuple(rest), "", names, first=False)
-    conditions += [*more, *([present(path, names, clause.path.place)] if path else [])]
+    conditions += [*more, *([present(path, names, clause.path.span)] if path else [])]
     meaning = Tree(path) if clause.window is None else Contents(path)
     return names.having(clause.variable, meaning), conditions
 
@@ -121,12 +121,12 @@ def _possible(conditions: Sequence[s.Expression], scope: ItemScope) -> Term:
     if not conditions:
         return TRUE
     term = conjunction(condition(each, scope) for each in conditions)
-    return possible(term, scope.stream, s.span(conditions[0].place, conditions[-1].place))
+    return possible(term, scope.stream, s.covering(conditions[0].span, conditions[-1].span))
 
 
-def _window(window: w.Window, names: Names, scope: ItemScope) -> Window:
+def _window(window: w.WindowExpression, names: Names, scope: ItemScope) -> Window:
     stream, step = scope.stream, window.step or window.size
-    lengths = [s.Length(number, None, number.place) for number in (window.size, step)]
+    lengths = [s.Length(number, None, number.span) for number in (window.size, step)]
     whats = ("the size of a window", "the step of a window")
     if window.reference is None:
         size, step_ = (
@@ -137,7 +137,7 @@ def _window(window: w.Window, names: Names, scope: ItemScope) -> Window:
         time = f"{shown(stream.time)}" if stream.time else "none; declare it to have windows in time"
         raise refuse(
             f"windows in time follow the time that stream {stream.name} declares: {time}",
-            window.reference.place,
+            window.reference.span,
         )
     size, step_ = (
         range_length(length, stream, scope.text, what) for length, what in zip(lengths, whats, strict=True)
@@ -151,25 +151,23 @@ def _aggregation(clause: w.Let, names: Names, scope: ItemScope) -> tuple[Aggrega
         if step.condition is not None:
             raise refuse(
                 "a condition inside an aggregate; it belongs into the path of the for, before the window",
-                step.place,
+                step.span,
             )
     meaning = names.start(path, None)
     if not isinstance(meaning, Contents):
-        raise refuse("an aggregate of something that is no window; it takes the for's variable", path.place)
+        raise refuse("an aggregate of something that is no window; it takes the for's variable", path.span)
     whole = _is_whole(path, names)
     if whole and clause.function.text != "count":
-        raise refuse(f"{clause.function.text} of whole items; name the element, such as $w/en", path.place)
-    argument = None if whole else s.Name(names.leaf(meaning.path, path).name, path.place)
+        raise refuse(f"{clause.function.text} of whole items; name the element, such as $w/en", path.span)
+    argument = None if whole else s.Name(names.leaf(meaning.path, path).name, path.span)
     arguments = () if argument is None else (argument,)
-    call = s.Call(clause.function.text, arguments, s.span(clause.function.place, path.place))
+    call = s.Call(clause.function.text, arguments, s.covering(clause.function.span, path.span))
     column = None if argument is None else argument.text
     named = variable.name == plain_variable(call.function, column)
     if variable.name in WINDOW_COLUMNS:
-        raise refuse(
-            f"the results have a column {variable.name} already; rename the variable", variable.place
-        )
-    alias = None if named else s.Name(variable.name, variable.place)
-    return bind_aggregation(s.Item(call, alias, clause.place), scope)
+        raise refuse(f"the results have a column {variable.name} already; rename the variable", variable.span)
+    alias = None if named else s.Name(variable.name, variable.span)
+    return bind_aggregation(s.Item(call, alias, clause.span), scope)
 
 
 def _is_whole(path: w.Path, names: Names) -> bool:

@@ -1,6 +1,6 @@
 """The syntax tree of a WXQuery: what was written and where.
 
-Comes in: nothing. Goes out: frozen nodes, each with its `place` in the text and the `depth` of what is nested
+Comes in: nothing. Goes out: frozen nodes, each with its `span` in the text and the `depth` of what is nested
 in it. Never: a check against a stream, or a meaning.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anabranch.language.syntax import Name, Number, Place, Signed, String
+from anabranch.language.syntax import Name, Number, Signed, Span, String
 from anabranch.predicates.terms import Op
 
 
@@ -17,16 +17,16 @@ class Variable:
     """`$p`; `name` is without the sign."""
 
     name: str
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StreamPath:
     """`stream("photons")`; `/photons` is the function `/` without an argument."""
 
     function: str
     argument: str | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Step:
 
     name: str
     condition: Condition | None
-    place: Place
+    span: Span
     depth: int = 0
 
 
@@ -43,9 +43,9 @@ class Step:
 class Path:
     """Steps from a variable, a source or, where there is no origin, the node that the path is about."""
 
-    origin: Variable | Source | None
+    origin: Variable | StreamPath | None
     steps: tuple[Step, ...]
-    place: Place
+    span: Span
     depth: int = 0
 
 
@@ -59,7 +59,7 @@ class Shifted:
     path: Path
     sign: int
     number: Number
-    place: Place
+    span: Span
     depth: int = 0
 
 
@@ -67,56 +67,56 @@ Value = Number | String | Signed | Path | Shifted
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Comparison:
     left: Value
     op: Op
     right: Value
-    place: Place
+    span: Span
     depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
     terms: tuple[Condition, ...]
-    place: Place
+    span: Span
     depth: int
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
     terms: tuple[Condition, ...]
-    place: Place
+    span: Span
     depth: int
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Parentheses:
     inner: Condition
-    place: Place
+    span: Span
     depth: int
 
 
 #: A value alone is a condition, too: a path asks whether the element is there.
-Condition = Value | Compare | AllOf | AnyOf | Group
+Condition = Value | Comparison | AllOf | AnyOf | Parentheses
 
 
 # --- expressions ---
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class ElementExpression:
     """`<vela> { $p/en } </vela>`; an enclosed expression stands for itself."""
 
     name: str
     content: tuple[Expression, ...]
-    place: Place
+    span: Span
     depth: int
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class SequenceExpression:
     parts: tuple[Expression, ...]
-    place: Place
+    span: Span
     depth: int
 
 
@@ -125,26 +125,26 @@ class If:
     condition: Condition
     then: Expression
     otherwise: Expression
-    place: Place
+    span: Span
     depth: int
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowExpression:
     """`|count 4 step 2|`, or with a reference `|det_time diff 20 step 10|`."""
 
     reference: Path | None
     size: Number
     step: Number | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class For:
     variable: Variable
     path: Path
-    window: Window | None
-    place: Place
+    window: WindowExpression | None
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Let:
     variable: Variable
     function: Name
     path: Path
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +164,15 @@ class Flwr:
     clauses: tuple[For | Let, ...]
     where: Condition | None
     result: Expression
-    place: Place
+    span: Span
     depth: int
 
 
-Expression = Path | Element | Sequence | If | Flwr
+Expression = Path | ElementExpression | SequenceExpression | If | Flwr
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class WXQuery:
     """`mains` are the expressions in `body` that go over streams, `streams` the names of those, in order."""
 
     text: str

@@ -38,9 +38,10 @@ async function fetched(path, options) {
   throw refused;
 }
 
+// `params`: texts and numbers; a list is given as often as it has members, and what is empty is left out.
 export async function get(path, params = {}) {
-  const asked = new URLSearchParams(Object.entries(params).filter(([, value]) => value !== null && value !== ""));
-  const text = asked.toString();
+  const pairs = Object.entries(params).flatMap(([key, value]) => [value].flat().map((one) => [key, one]));
+  const text = new URLSearchParams(pairs.filter(([, value]) => value !== null && value !== "")).toString();
   return (await fetched(text ? `${path}?${text}` : path, { headers: headers() })).json();
 }
 
@@ -53,7 +54,7 @@ export async function send(method, path, body, signal) {
 export const named = (path, name) => `${path}/${encodeURIComponent(name)}`;
 
 // Server-sent events by fetch, which can send a header: {id, event, data} one after the other. A connection that
-// breaks is made anew from behind the last event, until `signal` says stop or the stream has ended.
+// breaks is opened again from behind the last event, until `signal` says stop or the stream has ended.
 export async function* listen(path, after, signal) {
   let last = after;
   while (!signal.aborted) {

@@ -71,21 +71,28 @@ export function table(node, heads, rows, caption = null) {
   fill(
     node,
     caption && el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, ...heads.map((head, place) =>
-      el("th", { scope: "col", class: typeof rows[0]?.[place] === "number" ? "num" : null }, head)))),
+    el("thead", {}, el("tr", {}, ...heads.map((head, index) =>
+      el("th", { scope: "col", class: typeof rows[0]?.[index] === "number" ? "num" : null }, head)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((one) =>
       one instanceof Node ? el("td", {}, one) : el("td", { class: typeof one === "number" ? "num" : null },
         typeof one === "number" ? number(one) : one))))),
   );
 }
 
-// Calls `look` at once and then every so many milliseconds while it is started; never twice at a time.
+// Waits until nothing was typed for a while.
+export function settled(milliseconds, then) {
+  let timer = null;
+  return () => { clearTimeout(timer); timer = setTimeout(then, milliseconds); };
+}
+
+// Calls `look` at once and then every so many milliseconds (a number, or a function that says so) while it is
+// started; never twice at a time.
 export function every(milliseconds, look) {
   let timer = null;
   let run = 0;
   async function turn(mine) {
     try { await look(); } catch (error) { if (error.name !== "AbortError") console.warn(error.message); }
-    if (mine === run) timer = setTimeout(turn, milliseconds, mine);
+    if (mine === run) timer = setTimeout(turn, typeof milliseconds === "function" ? milliseconds() : milliseconds, mine);
   }
   return {
     start() { run += 1; clearTimeout(timer); turn(run); },

@@ -5,7 +5,7 @@ import { colour } from "./chart.js";
 export function painter(canvas, view) {
   const pen = canvas.getContext("2d");
   const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const resolved = (place) => ink(colour(place).slice(4, -1));
+  const resolved = (index) => ink(colour(index).slice(4, -1));
 
   function clear() {
     const ratio = window.devicePixelRatio || 1;
@@ -71,9 +71,9 @@ export function painter(canvas, view) {
 
   // regions: [[x0, y0, x1, y1], …] in the stream's coordinates
   function regions(found) {
-    found.forEach(([x0, y0, x1, y1], place) => {
+    found.forEach(([x0, y0, x1, y1], index) => {
       const [left, top] = frame([x0, y0], [x1, y1], ink("--line"), [5, 4]);
-      if (found.length > 1) text(`region ${place + 1}`, [left + 6, top + 16], ink("--soft"));
+      if (found.length > 1) text(`region ${index + 1}`, [left + 6, top + 16], ink("--soft"));
     });
   }
 
@@ -84,7 +84,7 @@ export function painter(canvas, view) {
 
   function moving(layer, where) {
     const { asked, rows } = layer.answer;
-    const paint = resolved(layer.place);
+    const paint = resolved(layer.index);
     const focal = Array.isArray(asked.focal) ? asked.focal : where.get(asked.focal);
     const members = rows.map((row) => where.get(String(row.object)) || [row.x, row.y]);
     if (focal) {
@@ -112,10 +112,10 @@ export function painter(canvas, view) {
 
   function nearest(layer, columns) {
     const { asked, rows } = layer.answer;
-    const paint = resolved(layer.place);
+    const paint = resolved(layer.index);
     const order = columns.map((name) => asked.by.indexOf(name));
     if (order.includes(-1)) return;
-    const point = view.at(order.map((place) => asked.point[place]));
+    const point = view.at(order.map((index) => asked.point[index]));
     for (const row of rows) {
       const here = view.at(columns.map((name) => row[name]));
       line(point, here, paint);
@@ -128,7 +128,7 @@ export function painter(canvas, view) {
     const { asked, rows, positions: known } = layer.answer;
     const order = columns.map((name) => asked.by.indexOf(name));
     if (order.includes(-1)) return;
-    const of = (point) => order.map((place) => point[place]);
+    const of = (point) => order.map((index) => point[index]);
     rows.forEach((row, n) => {
       const paint = resolved(row.cluster % 7); // the eighth is grey, like points in no cluster
       if (row.centre) {

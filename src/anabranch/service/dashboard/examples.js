@@ -18,15 +18,15 @@ export function examples(streams) {
   const found = [];
   const add = (stream, kind, name, query) => found.push({ title: `${kind} from ${stream}`, name: `${stream}-${name}`, query });
   for (const { name, columns, settings } of streams) {
-    const place = settings.position.slice(0, 2);
-    const value = columns.find((one) => NUMBERS.includes(one.type) && ![settings.time, settings.id, ...place].includes(one.name));
-    const shown = [settings.object, ...place, value && value.name].filter((one) => one);
+    const position = settings.position.slice(0, 2);
+    const value = columns.find((one) => NUMBERS.includes(one.type) && ![settings.time, settings.id, ...position].includes(one.name));
+    const shown = [settings.object, ...position, value && value.name].filter((one) => one);
     const condition = value ? ` WHERE ${value.name} > 1` : "";
     if (shown.length) add(name, "select: the items that satisfy a condition", "select", `SELECT ${shown.join(", ")} FROM ${name}${condition}`);
     const measure = value ? `avg(${value.name}) AS mean, ` : "";
     add(name, "aggregate: numbers over windows", "mean", `SELECT ${measure}count(*) AS n FROM ${name} WINDOW ROWS 1000`);
-    if (place.length < 2) continue;
-    const by = `BY (${place.join(", ")})`;
+    if (position.length < 2) continue;
+    const by = `BY (${position.join(", ")})`;
     add(name, "nearest: the items closest to a point", "nearest", `SELECT NEAREST 5 TO (${middle(settings)}) ${by} FROM ${name} WINDOW ROWS 1000`);
     add(name, "clusters: where items are dense", "clusters", `SELECT CLUSTERS WITHIN ${reach({ ...settings, metric: "" }, 0.01)} MIN 10 ${by} FROM ${name} WINDOW ROWS 2000 STEP 1000`);
     if (!settings.object || !settings.time) continue;

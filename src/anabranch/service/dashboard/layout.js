@@ -1,11 +1,11 @@
-// Places for the sites of a network: they push each other away, links pull. The same network gets the same picture.
+// Positions for the sites of a network: they push each other away, links pull. The same network gets the same picture.
 
 const ROUNDS = 300;
 
 export function layout(names, links, width, height, margin) {
   const size = names.length;
   const at = names.map((_, n) => [Math.cos(2 * Math.PI * n / size), Math.sin(2 * Math.PI * n / size) * 0.9]);
-  const place = new Map(names.map((name, n) => [name, n]));
+  const index = new Map(names.map((name, n) => [name, n]));
   const ideal = 1.6 / Math.sqrt(size);
   for (let round = 0; round < ROUNDS && size > 1; round += 1) {
     const push = at.map(() => [0, 0]);
@@ -16,7 +16,7 @@ export function layout(names, links, width, height, margin) {
       for (const axis of [0, 1]) { push[one][axis] += way[axis] * by; push[other][axis] -= way[axis] * by; }
     };
     for (let one = 0; one < size; one += 1) for (let other = 0; other < one; other += 1) pull(one, other, (d) => ideal * ideal / d);
-    for (const [one, other] of links) pull(place.get(one), place.get(other), (d) => -d * d / ideal);
+    for (const [one, other] of links) pull(index.get(one), index.get(other), (d) => -d * d / ideal);
     const most = 0.1 * (1 - round / ROUNDS);
     push.forEach((by, n) => {
       const length = Math.max(1e-9, Math.hypot(...by));

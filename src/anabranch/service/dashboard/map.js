@@ -2,12 +2,12 @@
 
 import { get, named, send } from "./api.js";
 import { colour } from "./chart.js";
-import { badge, byId, count, el, every, fill, number, put } from "./dom.js";
+import { badge, byId, count, el, every, fill, number, put, settled } from "./dom.js";
 import { painter } from "./draw.js";
 import { view as viewOf } from "./view.js";
 
 const KINDS = ["moving", "nearest", "clusters"];
-const MOST_LAYERS = 20, CHOSEN_AT_FIRST = 4;
+const MOST_LAYERS = 20, SHOWN_AT_FIRST = 4;
 
 function regionsOf({ regions, bounds, object }) {
   if (!object || bounds.length !== 2) return [];
@@ -50,7 +50,7 @@ export function map() {
   const canvas = byId("canvas");
   const view = viewOf(canvas), paint = painter(canvas, view);
   let streams = [], stream = null;
-  let layers = []; // {name, label, kind, place, shown, answer, text}
+  let layers = []; // {name, label, kind, index, shown, answer, text}
   let positions = { subscription: null, names: [], x: [], y: [] };
 
   const whereabouts = () => new Map(positions.names.map((name, n) => [String(name), [positions.x[n], positions.y[n]]]));
@@ -77,25 +77,39 @@ export function map() {
   }
 
   function drawLayers() {
-    fill(byId("layers"), layers.length ? null : el("p", { class: "note" }, "Nobody asks for moving, nearest or clusters on this stream yet."),
+    fill(byId("layers"), layers.length ? null : el("p", { class: "note" }, byId("map-search").value ? "Nothing found." : "There are no moving, nearest or clusters queries on this stream yet."),
       ...layers.map((layer) => {
         const box = el("input", { type: "checkbox", onchange: (event) => { layer.shown = event.target.checked; answers.start(); } });
         box.checked = layer.shown;
         const swatch = el("span", { class: "swatch", "aria-hidden": "true" });
-        swatch.style.background = layer.kind === "clusters" ? `linear-gradient(90deg, ${[0, 1, 2, 3].map(colour).join(", ")})` : colour(layer.place);
+        swatch.style.background = layer.kind === "clusters" ? `linear-gradient(90deg, ${[0, 1, 2, 3].map(colour).join(", ")})` : colour(layer.index);
         layer.text = el("p", { class: "note" });
         return el("div", { class: "layer" }, el("label", {}, box, swatch, layer.label), layer.text,
           el("p", { class: "row" }, badge(layer.kind), el("button", { class: "small", "aria-label": `Zoom to ${layer.label}`, onclick: () => closeTo(layer) }, "Zoom to it")), el("p", { class: "query note" }, layer.query));
       }));
   }
 
-  async function readLayers() {
-    const found = (await Promise.all(KINDS.map((kind) => get("/api/subscriptions", { kind, limit: 200 }))))
-      .flatMap((page) => page.subscriptions).filter((one) => one.stream === stream.name).slice(0, MOST_LAYERS);
-    if (found.map((one) => one.label).join() === layers.map((one) => one.label).join()) return;
+  // A search leaves on the map what is shown there. A layer keeps its colour as long as it is listed.
+  function replaceLayers(found, search) {
     const known = new Map(layers.map((one) => [one.label, one]));
-    layers = found.map((one, place) => known.get(one.label) || { ...one, place, shown: place < CHOSEN_AT_FIRST, answer: null });
+    const labels = new Set(found.map((one) => one.label));
+    const listed = [...(search ? layers.filter((one) => one.shown && !labels.has(one.label)) : []), ...found];
+    if (listed.map((one) => one.label).join() === layers.map((one) => one.label).join()) return;
+    const taken = new Set(listed.filter((one) => known.has(one.label)).map((one) => known.get(one.label).index));
+    const free = Array.from(listed.keys()).filter((index) => !taken.has(index));
+    layers = listed.map((one, at) => known.get(one.label)
+      || { ...one, index: free.shift(), shown: !search && !known.size && at < SHOWN_AT_FIRST, answer: null });
     drawLayers();
+  }
+
+  async function readLayers() {
+    const asked = { stream: stream.name, search: byId("map-search").value.trim(), limit: MOST_LAYERS };
+    const pages = await Promise.all(KINDS.map((kind) => get("/api/subscriptions", { kind, ...asked })));
+    if (asked.stream !== stream.name || asked.search !== byId("map-search").value.trim()) return;
+    const found = pages.flatMap((page) => page.subscriptions);
+    const more = found.length > MOST_LAYERS || pages.some((page) => page.next !== null);
+    put(byId("map-found"), more ? `The first ${MOST_LAYERS}; search to see others.` : "");
+    replaceLayers(found.slice(0, MOST_LAYERS), asked.search);
   }
 
   async function readPositions() {
@@ -106,7 +120,7 @@ export function map() {
     if (node.firstChild) return;
     const shown = [stream.settings.object, stream.settings.id, ...stream.settings.position].filter((one) => one);
     const query = `SELECT ${[...new Set(shown)].join(", ")} FROM ${stream.name}`;
-    fill(node, el("p", { class: "note" }, "Nobody asks for the positions of this stream, so only answers can be drawn. ",
+    fill(node, el("p", { class: "note" }, "No subscription selects the positions of this stream, so only results can be drawn. ",
       el("button", { class: "small", onclick: () => follow(query) }, "Register a query for them"), " ", el("code", {}, query)));
   }
 
@@ -122,7 +136,7 @@ export function map() {
   const answers = every(1000, async () => {
     if (!stream) return;
     const chosen = stream;
-    await Promise.all([readPositions(), ...layers.filter((one) => one.shown).map(async (layer) => {
+    await Promise.all([readPositions().then(draw), ...layers.filter((one) => one.shown).map(async (layer) => {
       const answer = await get(named("/api/answers", layer.label));
       if (!answer.more) layer.answer = answer; // or what came long ago is still being read
       put(layer.text, layer.answer ? said(layer.answer) : "reading what came before …");
@@ -136,6 +150,7 @@ export function map() {
   async function choose(name) {
     stream = streams.find((one) => one.name === name) || null;
     layers = [];
+    byId("map-search").value = "";
     positions = { subscription: null, names: [], x: [], y: [] };
     fill(byId("map-positions"));
     paint.clear();
@@ -160,6 +175,7 @@ export function map() {
   byId("zoom-in").addEventListener("click", () => act("+"));
   byId("zoom-out").addEventListener("click", () => act("-"));
   byId("zoom-fit").addEventListener("click", () => act("0"));
+  byId("map-search").addEventListener("input", settled(250, () => lists.start()));
   byId("map-stream").addEventListener("change", (event) => choose(event.target.value));
   new ResizeObserver(draw).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -1,17 +1,16 @@
 // Overview: throughput, latency, lag, subscriptions by kind, what sharing saves.
 
 import { get } from "./api.js";
-import { lineChart } from "./chart.js";
+import { lineChart, unbroken } from "./chart.js";
 import { byId, bytes, count, el, every, fill, number, seconds, table } from "./dom.js";
 
 const KINDS = ["select", "aggregate", "nearest", "clusters", "moving"];
-const RECENT = 8; // batches that a rate is taken over
 
-// [[at, items a second], …] from the counts of batches
+// [[at, items per second], …] from the counts of batches; none over a pause, for nobody knows when its items came
 export function rates(points) {
-  return points.slice(1)
-    .map((point, place) => [point.at, (point.items - points[place].items) / (point.at - points[place].at)])
-    .filter(([, rate]) => Number.isFinite(rate) && rate >= 0);
+  return unbroken(points.map((point) => [point.at, point.items])).flatMap((piece) => piece.slice(1)
+    .map(([at, items], index) => [at, (items - piece[index][1]) / (at - piece[index][0])])
+    .filter(([, rate]) => Number.isFinite(rate) && rate >= 0));
 }
 
 const mean = (values) => (values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : 0);
@@ -26,42 +25,35 @@ function byStream(families) {
   return [...found.values()];
 }
 
-function deliveredASecond(families) {
-  let sum = 0;
-  for (const { points } of families) {
-    const last = points.slice(-RECENT);
-    if (last.length > 1) sum += last.slice(1).reduce((all, one) => all + one.results, 0) / (last.at(-1).at - last[0].at);
-  }
-  return sum;
-}
-
 function tile(value, what, more = "") {
   return el("div", { class: "tile" }, el("span", {}, what), el("b", {}, value), el("small", {}, more));
 }
 
 export function overview() {
-  const throughput = lineChart(byId("throughput"), "items/s", (value) => number(value === null ? null : Math.round(value)));
-  const latency = lineChart(byId("latency"), "", seconds);
-  let saved = null; // {alone, shared, asked, groups} or a text that says why not
+  const throughput = lineChart(byId("throughput"), "Items per second", (value) => number(value === null ? null : Math.round(value)));
+  const latency = lineChart(byId("latency"), "Seconds per batch", seconds, seconds);
+  const span = () => Number(byId("span").value);
+  let saved = null; // what sharing saves, or a text that says why that is not shown
 
   function drawTiles(page) {
     const streams = byStream(page.families);
-    const items = streams.reduce((sum, one) => sum + mean(rates(one.points).slice(-RECENT).map(([, rate]) => rate)), 0);
+    const items = streams.reduce((sum, one) => sum + one.items_per_second, 0);
+    const rows = page.families.reduce((sum, one) => sum + one.results_per_second, 0);
     const took = page.families.map((one) => one.batch_seconds).filter((one) => one !== null);
     const lags = page.families.map((one) => one.lag_seconds).filter((one) => one !== null);
     const behind = page.families.map((one) => one.behind).filter((one) => one !== null);
     const ages = page.families.map((one) => one.age_seconds);
     const active = Object.values(page.subscriptions).reduce((sum, one) => sum + one, 0);
-    const less = saved && saved.alone ? `${Math.round(100 * (1 - saved.shared / saved.alone))} %` : "–";
+    const less = saved && saved.cpu_alone_us ? `${Math.round(100 * (1 - saved.cpu_shared_us / saved.cpu_alone_us))} %` : "–";
     fill(
       byId("tiles"),
-      tile(number(Math.round(items)), "Items a second", count(streams.length, "stream")),
-      tile(number(Math.round(deliveredASecond(page.families))), "Result rows a second", "to all subscribers"),
-      tile(took.length ? seconds(Math.max(...took)) : "–", "Batch time", "of the slowest family"),
+      tile(number(Math.round(items)), "Items per second", count(streams.length, "stream")),
+      tile(number(Math.round(rows)), "Result rows per second", "to all subscribers"),
+      tile(took.length ? seconds(Math.max(...took)) : "–", "Time per batch", "of the slowest family"),
       tile(seconds(lags.length ? Math.max(...lags) : ages.length ? Math.max(...ages) : null), "Lag",
         lags.length ? "now minus the last item's time" : behind.length ? `${number(Math.max(...behind))} items not read` : "since the last batch"),
       tile(number(active), "Subscriptions", "active now"),
-      tile(less, "Sharing saves", "of the CPU of one by one"),
+      tile(less, "Sharing saves", "of the CPU without it"),
     );
   }
 
@@ -77,16 +69,16 @@ export function overview() {
 
   function drawSaving() {
     if (typeof saved === "string") { fill(byId("saving"), el("p", { class: "note" }, saved)); return; }
-    if (!saved || !saved.alone) { fill(byId("saving"), el("p", { class: "note" }, "There are no selections or aggregates yet.")); return; }
-    const bars = [["one by one", saved.alone, "var(--s8)"], ["shared", saved.shared, "var(--s2)"]].flatMap(([what, value, ink]) => {
+    if (!saved || !saved.cpu_alone_us) { fill(byId("saving"), el("p", { class: "note" }, "There are no selections or aggregates yet.")); return; }
+    const bars = [["one by one", saved.cpu_alone_us, "var(--s8)"], ["shared", saved.cpu_shared_us, "var(--s2)"]].flatMap(([what, value, ink]) => {
       const bar = el("i");
-      bar.style.width = `${100 * value / saved.alone}%`;
+      bar.style.width = `${100 * value / saved.cpu_alone_us}%`;
       bar.style.background = ink;
-      return [el("span", {}, what), el("div", { class: "track" }, bar), el("b", {}, `${number(Math.round(value))} µs`)];
+      return [el("span", {}, what), el("div", { class: "track" }, bar), el("b", {}, seconds(value / 1e6))];
     });
     fill(
       byId("saving"),
-      el("p", { class: "note" }, `CPU for 1,000 items, by the cost model. Selections and aggregates: ${number(saved.asked)}, over ${count(saved.groups, "condition")}.`),
+      el("p", { class: "note" }, `CPU for 1,000 items, by the cost model. Selections and aggregates only: ${count(saved.subscriptions, "subscription")} with ${count(saved.conditions, "condition")}.`),
       el("div", { class: "bars" }, ...bars),
     );
   }
@@ -99,26 +91,25 @@ export function overview() {
       ]));
   }
 
-  const look = every(1000, async () => {
-    const page = await get("/api/progress");
+  const look = every(() => (span() > 300 ? 5000 : 1000), async () => {
+    const length = span();
+    const page = await get("/api/progress", { span: length });
     const streams = byStream(page.families);
-    throughput(streams.map((one) => ({ name: one.stream, points: rates(one.points) })));
-    latency(streams.map(({ stream }) => ({ name: stream, points: slowest(page.families.filter((one) => one.stream === stream)) })));
+    throughput(streams.map((one) => ({ name: one.stream, points: rates(one.points) })), page.now, length);
+    latency(streams.map(({ stream }) => ({ name: stream, points: slowest(page.families.filter((one) => one.stream === stream)) })), page.now, length);
     drawTiles(page);
     drawKinds(page.subscriptions);
     drawStreams(page.families);
   });
   const plan = every(30000, async () => {
     try {
-      const found = await get("/api/plan");
-      const sum = (key) => found.subscriptions.reduce((all, one) => all + one[key], 0);
-      const groups = found.groups.filter((one) => one.family === "filters").length;
-      saved = { alone: sum("cpu_alone_us"), shared: sum("cpu_shared_us"), asked: found.subscriptions.length, groups };
+      saved = await get("/api/plan/savings");
     } catch (error) {
       saved = error.status === 403 ? "A token of role viewer or admin shows what sharing saves." : saved;
     }
     drawSaving();
   });
+  byId("span").addEventListener("change", () => look.start());
   return {
     show() { look.start(); plan.start(); },
     hide() { look.stop(); plan.stop(); },
@@ -128,7 +119,7 @@ export function overview() {
 // What the batches of a stream's slowest family took.
 function slowest(families) {
   const taken = families.map((one) => one.points.filter((point) => point.seconds !== null));
-  const typical = (points) => mean(points.slice(-RECENT).map((point) => point.seconds));
+  const typical = (points) => mean(points.map((point) => point.seconds));
   const worst = taken.reduce((worse, one) => (typical(one) > typical(worse) ? one : worse), []);
   return worst.map((point) => [point.at, point.seconds]);
 }

@@ -1,17 +1,21 @@
-// Plan: the sharing DAG, and the network of sites with its load in green, orange and red.
+// Plan: who shares what with whom, as boxes; and the network of sites with its load in green, orange and red.
+// The service folds what is too much to draw; what is opened here is asked for by its key.
 
 import { get } from "./api.js";
-import { byId, bytes, count, el, every, fill, number, put, svg, table } from "./dom.js";
+import { byId, bytes, count, el, every, fill, number, put, settled, svg, table } from "./dom.js";
 import { layout } from "./layout.js";
 
-const WIDTH = 230, HEIGHT = 62, ACROSS = 64, DOWN = 12, MOST = 60;
+const NARROW = 700; // below this width boxes stand under each other, indented
+const BOX = { widest: 262, narrowest: 210, height: 62, across: 44, down: 12, indent: 18 };
+const SUGGESTIONS = 20;
 
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const percent = (part) => (part >= 10 ? `${number(Math.round(part))} ×` : `${number(+(100 * part).toFixed(part < 0.1 ? 1 : 0))} %`);
 
 // A condition in few letters, without what the one above it says already: "dec -49 … -40, and en >= 5".
 function brief(text, above) {
   if (/ or /.test(text)) return text;
-  const known = above && !/ or /.test(above.shared) ? above.shared.split(" and ") : [];
+  const known = above && !/ or /.test(above) ? above.split(" and ") : [];
   const parts = text.split(" and ").filter((one) => !known.includes(one));
   const bound = (one, sign) => one.match(new RegExp(`^(\\S+) ${sign} (-?[\\d.]+?)(?:\\.0)?$`));
   const out = [];
@@ -22,76 +26,99 @@ function brief(text, above) {
   return `${known.length && out.length ? "and " : ""}${out.join(", ") || text}`;
 }
 
-// Places for a forest, parents to the left of their children: {node -> [column, row]}, leaves one below the other.
-function placed(nodes) {
+// "0.4 %", or "0.1 to 3.7 %" of conditions that differ
+function share({ low, high }) {
+  if (low === null) return "";
+  const [least, most] = [percent(low / 1000), percent(high / 1000)];
+  return least === most ? most : `${least.slice(0, -2)} to ${most}`;
+}
+
+const isFilter = (box) => box.family === "filters";
+const what = (box) => (isFilter(box) || !box.family ? box.title : `${box.family} ${box.title}`);
+const folded = (box) => count(box.folded, isFilter(box) ? "selection" : `${box.family} group`);
+
+// All that is known of a box, in words.
+function described(box) {
+  const names = box.names.length ? `: ${box.names.join(", ")}${box.subscriptions > box.names.length ? " …" : ""}` : "";
+  const cost = box.cpu_us === null ? "" : `, ${number(Math.round(box.cpu_us))} µs of CPU for 1,000 items`;
+  if (box.parent === null) return `${box.title}: the stream itself, every item. ${count(box.subscriptions, "subscription")}`;
+  const passes = box.low === null ? "" : ` ${share(box)} of the items pass${cost}.`;
+  if (!box.folded) return `${what(box)}.${passes} Needed by ${count(box.subscriptions, "subscription")}${names}`;
+  const below = box.below ? `, and ${number(box.below)} below them` : "";
+  return `${folded(box)}, folded${below}.${passes} Needed by ${count(box.subscriptions, "subscription")}${names}. Choose the box to open it.`;
+}
+
+// Where the boxes stand: {key -> {x, y, width}}, and the size of the drawing. The stream is at the top left. On a
+// wide screen children stand to the right of their parent, on a narrow one below it.
+function arranged(boxes, room) {
   const children = new Map();
-  for (const node of nodes) children.set(node.parent, [...(children.get(node.parent) || []), node]);
-  const places = new Map();
-  let row = 0;
-  function put(node, column) {
-    const below = children.get(node.group) || [];
-    const rows = below.map((child) => put(child, column + 1));
-    const mine = below.length ? (rows[0] + rows.at(-1)) / 2 : row++;
-    places.set(node, [column, mine]);
-    return mine;
+  for (const box of boxes) children.set(box.parent, [...(children.get(box.parent) || []), box]);
+  const narrow = room < NARROW;
+  const levels = new Map([[null, -1]]);
+  for (const box of boxes) levels.set(box.key, levels.get(box.parent) + 1);
+  const columns = Math.max(...levels.values()) + 1;
+  const fitting = Math.floor((room - 8 - (columns - 1) * BOX.across) / columns); // so that all columns are seen
+  const wide = Math.max(BOX.narrowest, Math.min(BOX.widest, fitting));
+  const at = new Map();
+  let row = 0, right = 0;
+  const open = [boxes[0]];
+  while (open.length) {
+    const box = open.pop();
+    const below = children.get(box.key) || [];
+    const x = 2 + levels.get(box.key) * (narrow ? BOX.indent : wide + BOX.across);
+    const width = narrow ? Math.max(BOX.narrowest, room - 8 - x) : wide;
+    at.set(box.key, { x, y: 4 + row * (BOX.height + BOX.down), width });
+    right = Math.max(right, x + width);
+    if (narrow || !below.length) row += 1;
+    open.push(...below.reverse());
   }
-  const roots = (children.get(null) || []).map((node) => put(node, 1));
-  return { places, rows: row, middle: roots.length ? (roots[0] + roots.at(-1)) / 2 : 0 };
+  return { at, narrow, width: right + 6, height: 4 + row * (BOX.height + BOX.down) };
 }
 
-// Every family reads the stream; of a large plan the groups that are asked most, and those above them.
-function chosenOf(groups) {
-  if (groups.length <= MOST) return groups;
-  const byNumber = new Map(groups.map((one) => [one.group, one]));
-  const kept = new Set();
-  for (const one of [...groups].sort((a, b) => b.subscriptions.length - a.subscriptions.length)) {
-    if (kept.size >= MOST) break;
-    for (let up = one; up; up = byNumber.get(up.parent)) kept.add(up);
-  }
-  return groups.filter((one) => kept.has(one));
+function edge(box, from, to, narrow) {
+  const middle = to.y + BOX.height / 2;
+  const x1 = from.x + from.width, y1 = from.y + BOX.height / 2, bend = BOX.across / 2;
+  const path = narrow ? `M${from.x + 8} ${from.y + BOX.height}V${middle}H${to.x}`
+    : `M${x1} ${y1}C${x1 + bend} ${y1} ${to.x - bend} ${middle} ${to.x} ${middle}`;
+  const thick = (1 + 5 * (box.low || 0) / 1000).toFixed(1);
+  return svg("path", { class: `edge${box.on_way ? " on-way" : ""}`, "stroke-width": thick, d: path });
 }
 
-function drawDag(stream, groups, tell) {
-  const shown = chosenOf(groups);
-  const { places, rows, middle } = placed(shown);
-  const x = (column) => 4 + column * (WIDTH + ACROSS), y = (row) => 4 + row * (HEIGHT + DOWN);
-  const columns = Math.max(1, ...[...places.values()].map(([column]) => column));
-  const root = { column: 0, row: middle };
-  const edges = [], boxes = [];
-  const byNumber = new Map(shown.map((one) => [one.group, one]));
-  const box = (column, row, kind, title, ...inside) => svg("g",
-    { class: `node ${kind}`, transform: `translate(${x(column)} ${y(row)})`, tabindex: "0", role: "button", "aria-label": title,
-      onclick: () => tell(title), onfocus: () => tell(title) },
-    svg("rect", { class: "box", width: WIDTH, height: HEIGHT, rx: 8 }), ...inside);
-  boxes.push(box(0, root.row, "source", `${stream}: the stream itself, every item`,
-    svg("text", { class: "strong", x: 12, y: 26 }, stream), svg("text", { x: 12, y: 46 }, "1,000 items")));
-  for (const group of shown) {
-    const [column, row] = places.get(group);
-    const above = byNumber.get(group.parent);
-    const [fromColumn, fromRow] = above ? places.get(above) : [root.column, root.row];
-    const x1 = x(fromColumn) + WIDTH, y1 = y(fromRow) + HEIGHT / 2, x2 = x(column), y2 = y(row) + HEIGHT / 2;
-    edges.push(svg("path", { class: "edge", "stroke-width": (1 + 5 * group.rows / 1000).toFixed(1), d: `M${x1} ${y1}C${x1 + ACROSS / 2} ${y1} ${x2 - ACROSS / 2} ${y2} ${x2} ${y2}` }));
-    const names = group.subscriptions.map((one) => one.name);
-    const what = group.family === "filters" ? group.shared : `${group.family} ${group.shared}`;
-    const cost = group.cpu_us === null ? "" : `, ${number(Math.round(group.cpu_us))} µs`;
-    const bar = svg("rect", { x: 12, y: HEIGHT - 10, width: Math.max(2, (WIDTH - 24) * Math.min(1, group.rows / 1000)), height: 4, rx: 2 });
-    bar.style.fill = `var(--${group.family === "filters" ? "select" : group.family})`;
-    bar.style.stroke = "none";
-    boxes.push(box(column, row, "", `${what}. ${number(Math.round(group.rows))} of 1,000 items${cost}. Asked by ${count(names.length, "subscription")}: ${names.slice(0, 30).join(", ")}${names.length > 30 ? " …" : ""}`,
-      svg("text", { class: "strong", x: 12, y: 20 }, short(group.family === "filters" ? brief(what, above) : what, 29)),
-      svg("text", { x: 12, y: 39 }, short(`${names.length > 1 ? `${names.length}: ` : ""}${names.join(", ")}`, 35)), bar));
-  }
-  const width = x(columns) + WIDTH + 4, height = y(Math.max(rows - 1, root.row)) + HEIGHT + 4;
-  const hidden = groups.length - shown.length;
-  return [svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": `Shared streams of ${stream}` }, ...edges, ...boxes),
-    hidden ? el("p", { class: "note" }, `${number(hidden)} more that fewer ask for are not drawn.`) : null];
+// `choose` is called with a box that is clicked, or chosen by Enter or the space bar.
+function drawBox(box, above, { x, y, width }, choose, tell) {
+  const letters = Math.floor((width - 24) / 7.2);
+  const passes = box.parent === null ? "every item" : `${share(box)}${box.folded ? " of the items" : ""}${box.folded > 1 ? " each" : ""}`;
+  const title = box.folded ? `+ ${folded(box)}` : isFilter(box) ? brief(box.title, above.family ? above.title : "") : what(box);
+  const names = box.parent === null ? count(box.subscriptions, "subscription") : `${box.subscriptions > 1 ? `${number(box.subscriptions)}: ` : ""}${box.names.join(", ")}`;
+  const left = box.folded ? "" : short(names, letters - passes.length - 1);
+  const bar = svg("rect", { class: "bar", x: 12, y: BOX.height - 10, width: Math.max(2, (width - 24) * Math.min(1, (box.high || 0) / 1000)), height: 4, rx: 2 });
+  bar.style.fill = `var(--${isFilter(box) ? "select" : box.family || "dot"})`;
+  const kind = box.folded ? " folded" : box.parent === null ? " source" : "";
+  return svg("g", {
+    class: `node${kind}${box.on_way ? " on-way" : ""}`, transform: `translate(${x} ${y})`, tabindex: "0", role: "button", "data-key": box.key,
+    "aria-label": described(box), onclick: () => choose(box), onfocus: () => tell(box),
+    onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(box); } },
+  },
+  box.folded ? svg("rect", { class: "behind", x: 5, y: 5, width, height: BOX.height, rx: 8 }) : null,
+  svg("rect", { class: "box", width, height: BOX.height, rx: 8 }),
+  svg("text", { class: "strong", x: 12, y: 21 }, short(title, letters)),
+  svg("text", { x: 12, y: 41 }, box.folded ? passes : left),
+  box.folded ? null : svg("text", { x: width - 12, y: 41, "text-anchor": "end" }, passes), bar);
+}
+
+function drawBoxes(page, room, choose, tell) {
+  const byKey = new Map(page.boxes.map((box) => [box.key, box]));
+  const { at, narrow, width, height } = arranged(page.boxes, room);
+  const below = page.boxes.slice(1).sort((one, other) => one.on_way - other.on_way); // the way lies on top
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": `Shared streams of ${page.stream}` },
+    ...below.map((box) => edge(box, at.get(box.parent), at.get(box.key), narrow)),
+    ...page.boxes.map((box) => drawBox(box, byKey.get(box.parent), at.get(box.key), choose, tell)));
 }
 
 const level = (part) => (part < 0.5 ? "good" : part < 0.8 ? "busy" : "over");
-const percent = (part) => `${number(+(100 * part).toFixed(part < 0.1 ? 1 : 0))} %`;
 
 function drawNetwork(network) {
-  const width = 560, height = 420;
+  const width = 560, height = network.sites.length > 1 ? 420 : 150;
   const at = layout(network.sites.map((one) => one.name), network.links.map((one) => one.ends), width, height, 60);
   const links = network.links.flatMap((link) => {
     const [from, to] = link.ends.map((name) => at.get(name));
@@ -113,43 +140,116 @@ function drawNetwork(network) {
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${count(network.sites.length, "site")}, ${count(network.links.length, "link")}; the fullest at ${percent(worst)}` }, ...links, ...sites);
 }
 
-function told(part) {
-  return el("span", { class: `level ${level(part)}` }, percent(part));
-}
+const load = (part) => el("span", { class: `level ${level(part)}` }, percent(part));
 
 export function plan() {
-  let found = null;
-  let drawn = "";
+  let page = null, drawn = ""; // what is shown, and the same as text
+  let opened = {}; // key -> how many to draw
+  let found = ""; // the subscription whose way is shown
+  let width = 0;
+
+  const tell = (box) => put(byId("plan-chosen"), described(box));
+
+  function choose(box) {
+    tell(box);
+    if (!box.folded) return;
+    opened[box.key] = box.opens;
+    read().catch((error) => put(byId("plan-chosen"), error.message));
+  }
 
   function draw() {
-    const node = byId("plan-stream");
-    const streams = [...new Set(found.groups.map((one) => one.stream))];
-    const wanted = streams.includes(node.value) ? node.value : streams[0];
-    fill(node, ...streams.map((one) => el("option", { value: one }, one)));
-    if (wanted) node.value = wanted;
-    const tell = (text) => put(byId("plan-chosen"), text);
-    fill(byId("dag"), ...(wanted ? drawDag(wanted, found.groups.filter((one) => one.stream === wanted), tell) : [el("p", { class: "note" }, "There are no subscriptions yet.")]));
-    fill(byId("plan-summary"), ...found.summary.map((line) => el("li", {}, line)));
+    const stream = byId("plan-stream"), dag = byId("dag");
+    fill(stream, ...page.streams.map((one) => el("option", { value: one.name }, `${one.name} (${number(one.subscriptions)})`)));
+    stream.value = page.stream;
+    width = dag.clientWidth;
+    const focus = dag.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    fill(dag, page.boxes.length ? drawBoxes(page, width, choose, tell) : el("p", { class: "note" }, "There are no subscriptions yet."));
+    if (focus !== null) dag.querySelector(`[data-key="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
+    fill(byId("plan-summary"), ...page.summary.map((line) => el("li", {}, line)));
+    byId("plan-fold").hidden = !Object.keys(opened).length && !found;
+    drawWay();
+  }
+
+  // The way in words, one condition per line.
+  function drawWay() {
+    const byKey = new Map(page.boxes.map((box) => [box.key, box]));
+    const steps = page.way.map((key) => byKey.get(key));
+    const lines = steps.map((box, index) => `${isFilter(box) ? brief(box.title, steps[index - 1]?.title || "") : what(box)} (${share(box)} of the items)`);
+    fill(byId("plan-way"), ...(steps.length ? [`The way to ${found}: `, el("b", {}, page.stream), ...lines.map((line) => ` → ${line}`)] : []));
   }
 
   async function read() {
+    const asked = [found, byId("plan-stream").value, opened];
+    const open = Object.entries(opened).map(([key, many]) => `${key}:${many}`);
+    const next = await get("/api/plan/boxes", { stream: asked[1], way: found, open });
+    if (asked[0] !== found || asked[2] !== opened) return; // something else is wanted meanwhile
+    const text = JSON.stringify(next);
+    if (text === drawn && width === byId("dag").clientWidth) return;
+    [page, drawn] = [next, text];
+    draw();
+  }
+
+  async function readNetwork() {
+    const network = await get("/api/network");
+    fill(byId("network"), drawNetwork(network));
+    fill(byId("network-basis"), ...network.basis.map((line) => el("li", {}, line)));
+    table(byId("sites"), ["Site or link", "Load", "of", "Makes", "Read by"], [
+      ...network.sites.map((one) => [one.name, load(one.part), `${number(one.capacity)} CPU`, one.makes, one.readers]),
+      ...network.links.sort((one, other) => other.part - one.part).map((one) => [one.ends.join(" – "), load(one.part), `${bytes(one.bandwidth)}/s`, "", ""]),
+    ]);
+  }
+
+  async function look() {
     try {
-      const plan = await get("/api/plan");
-      if (JSON.stringify(plan) !== drawn) { found = plan; drawn = JSON.stringify(plan); draw(); }
-      const network = await get("/api/network");
-      fill(byId("network"), drawNetwork(network));
-      fill(byId("network-basis"), ...network.basis.map((line) => el("li", {}, line)));
-      table(byId("sites"), ["Site or link", "Load", "of", "Makes", "Read by"], [
-        ...network.sites.map((one) => [one.name, told(one.part), `${number(one.capacity)} CPU`, one.makes, one.readers]),
-        ...network.links.sort((one, other) => other.part - one.part).map((one) => [one.ends.join(" – "), told(one.part), `${bytes(one.bandwidth)}/s`, "", ""]),
-      ]);
+      await Promise.all([read(), readNetwork()]);
     } catch (error) {
+      if (error.status === 404 && found) { put(byId("plan-chosen"), error.message); return; } // it was cancelled
       if (error.status !== 403) throw error;
       for (const id of ["dag", "network"]) fill(byId(id), el("p", { class: "note" }, "This shows everybody's queries: it needs a token of role viewer or admin."));
     }
   }
 
-  const look = every(10000, read);
-  byId("plan-stream").addEventListener("change", draw);
-  return { show: () => look.start(), hide: () => look.stop() };
+  // --- finding a subscription
+
+  async function suggest() {
+    const text = byId("plan-name").value.trim();
+    if (!text) return [];
+    const { subscriptions } = await get("/api/subscriptions", { search: text, limit: SUGGESTIONS });
+    const named = (one) => one.name.toLowerCase().includes(text.toLowerCase());
+    const names = [...subscriptions.filter(named), ...subscriptions.filter((one) => !named(one))].map((one) => one.name);
+    fill(byId("plan-names"), ...names.map((name) => el("option", { value: name })));
+    return names;
+  }
+
+  async function find(event) {
+    event.preventDefault();
+    const wanted = byId("plan-name").value.trim();
+    const names = await suggest();
+    const before = found;
+    found = wanted && !names.includes(wanted) && names.length ? names[0] : wanted;
+    opened = {};
+    try {
+      await read();
+      byId("dag").querySelector('[data-key="' + CSS.escape(page.way.at(-1) ?? "") + '"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
+      put(byId("plan-chosen"), "");
+    } catch (error) {
+      found = before;
+      put(byId("plan-chosen"), error.message);
+    }
+  }
+
+  function fold() {
+    [opened, found] = [{}, ""];
+    byId("plan-name").value = "";
+    put(byId("plan-chosen"), "");
+    repeated.start();
+  }
+
+  const repeated = every(10000, look);
+  byId("plan-stream").addEventListener("change", fold);
+  byId("plan-fold").addEventListener("click", fold);
+  byId("plan-find").addEventListener("submit", find);
+  byId("plan-name").addEventListener("input", settled(250, () => (byId("plan-name").value ? suggest() : fold())));
+  new ResizeObserver(() => { if (page && byId("dag").clientWidth && byId("dag").clientWidth !== width) draw(); }).observe(byId("dag"));
+  return { show: () => repeated.start(), hide: () => repeated.stop() };
 }

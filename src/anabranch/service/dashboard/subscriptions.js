@@ -1,18 +1,12 @@
 // Subscriptions: register with live checking, search, cancel, watch.
 
 import { get, named, send } from "./api.js";
-import { badge, byId, count, el, every, fill, number, put } from "./dom.js";
+import { badge, byId, count, el, every, fill, number, put, settled } from "./dom.js";
 import { examples } from "./examples.js";
 import { watcher } from "./watch.js";
 
 const KINDS = ["select", "aggregate", "nearest", "clusters", "moving"];
 const PAGE = 20;
-
-// Waits until nothing was typed for a while.
-function settled(milliseconds, then) {
-  let timer = null;
-  return () => { clearTimeout(timer); timer = setTimeout(then, milliseconds); };
-}
 
 export function subscriptions() {
   const watch = watcher();
@@ -71,7 +65,7 @@ export function subscriptions() {
   async function offer() {
     offered = examples(await get("/api/streams"));
     fill(byId("example"), el("option", { value: "" }, "choose one"),
-      ...offered.map((one, place) => el("option", { value: String(place) }, one.title)));
+      ...offered.map((one, index) => el("option", { value: String(index) }, one.title)));
   }
 
   // --- the list
@@ -100,24 +94,24 @@ export function subscriptions() {
   }
 
   async function show() {
-    const asked = { search: byId("search").value.trim(), kind: byId("kind").value, all: byId("every").checked, counts: true, limit: PAGE * pages };
-    const page = await get("/api/subscriptions", asked);
+    const wanted = { search: byId("search").value.trim(), kind: byId("kind").value, all: byId("every").checked, counts: true, limit: PAGE * pages };
+    const page = await get("/api/subscriptions", wanted);
     const held = document.activeElement;
     const label = held && byId("list").contains(held) ? held.getAttribute("aria-label") : null;
     fill(byId("list"),
       el("thead", {}, el("tr", {}, ...["Name", "Kind", "Stream", "Query", "Results", ""].map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", {}, ...page.subscriptions.map(line)));
     if (label) [...byId("list").querySelectorAll("button")].find((one) => one.getAttribute("aria-label") === label)?.focus();
-    put(byId("found"), page.subscriptions.length ? `${page.next ? "the first " : ""}${count(page.subscriptions.length, "subscription")}` : "none found");
+    put(byId("found"), page.subscriptions.length ? page.next ? `the first ${number(page.subscriptions.length)}; search to see others` : count(page.subscriptions.length, "subscription") : "none found");
     byId("more").hidden = page.next === null;
   }
 
   const list = every(3000, show);
-  const anew = settled(250, () => { pages = 1; list.start(); });
+  const again = settled(250, () => { pages = 1; list.start(); });
   fill(byId("kind"), el("option", { value: "" }, "all"), ...KINDS.map((kind) => el("option", { value: kind }, kind)));
-  byId("search").addEventListener("input", anew);
-  byId("kind").addEventListener("change", anew);
-  byId("every").addEventListener("change", anew);
+  byId("search").addEventListener("input", again);
+  byId("kind").addEventListener("change", again);
+  byId("every").addEventListener("change", again);
   byId("more").addEventListener("click", () => { pages += 1; list.start(); });
   byId("example").addEventListener("change", choose);
   byId("ask").addEventListener("submit", register);

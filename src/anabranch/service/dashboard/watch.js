@@ -14,8 +14,8 @@ function rowsTable(rows, caption, fresh = 0) {
   const heads = rows.length ? Object.keys(rows[0]) : [];
   return el("table", {}, el("caption", {}, caption),
     el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, ...rows.slice(0, SHOWN).map((row, place) =>
-      el("tr", { class: place < fresh ? "fresh" : null }, ...heads.map((head) => el("td", {}, cell(row[head])))))));
+    el("tbody", {}, ...rows.slice(0, SHOWN).map((row, index) =>
+      el("tr", { class: index < fresh ? "fresh" : null }, ...heads.map((head) => el("td", {}, cell(row[head])))))));
 }
 
 function clusters(rows) {
@@ -38,18 +38,18 @@ export function watcher() {
     fill(nodes.coming, rows.length ? rowsTable(rows, "Results as they come, the newest first", fresh) : el("p", { class: "note" }, "Waiting for the first result …"));
     if (fresh) setTimeout((before) => { fresh = Math.max(0, fresh - before); }, FRESH_MS, fresh);
   });
-  const telling = every(2000, async () => {
-    if (nodes) put(nodes.told, `${count(heard, "result row")} since you watch${ended ? "; the stream has ended" : ""}`);
+  const counting = every(2000, async () => {
+    if (nodes) put(nodes.status, `${count(heard, "result row")} since you watch${ended ? "; the stream has ended" : ""}`);
   });
   const standing = every(1000, async () => {
     if (!entry || !nodes) return;
     const answer = await get(named("/api/answers", entry.label));
-    if (!stands(answer)) { fill(nodes.now); standing.stop(); return; }
-    if (answer.more) { fill(nodes.now, el("p", { class: "note" }, "Reading what came before …")); return; }
+    if (!stands(answer)) { fill(nodes.answer); standing.stop(); return; }
+    if (answer.more) { fill(nodes.answer, el("p", { class: "note" }, "Reading what came before …")); return; }
     const shown = answer.kind === "clusters" && answer.asked.emit === "members" ? clusters(answer.rows) : answer.rows.map(({ op, ...row }) => row).reverse();
     const what = answer.kind === "clusters" ? `the last window: ${count(new Set(answer.rows.map((row) => row.cluster)).size, "cluster")}`
       : `${number(answer.rows.length)} in it`;
-    fill(nodes.now, shown.length ? rowsTable(shown, `The answer now, ${what}`) : el("p", { class: "note" }, "The answer now: nobody is in it."));
+    fill(nodes.answer, shown.length ? rowsTable(shown, `The answer now, ${what}`) : el("p", { class: "note" }, "The answer now: nobody is in it."));
   });
 
   async function follow() {
@@ -66,31 +66,31 @@ export function watcher() {
     }
   }
 
-  function begin() {
-    nodes = { told: el("p", { class: "note", role: "status" }), now: el("div", { class: "results", tabindex: "0" }), coming: el("div", { class: "results", tabindex: "0" }) };
+  function open() {
+    nodes = { status: el("p", { class: "note", role: "status" }), answer: el("div", { class: "results", tabindex: "0" }), coming: el("div", { class: "results", tabindex: "0" }) };
     put(byId("watch-title"), `Watch ${entry.label}`);
     fill(byId("watched"),
       el("div", { class: "facts" }, badge(entry.kind), el("span", { class: "query" }, entry.query)),
-      nodes.told, nodes.now, nodes.coming);
+      nodes.status, nodes.answer, nodes.coming);
     show();
   }
 
   function show() {
     if (!entry) return;
-    follow().catch((error) => put(nodes.told, error.message));
-    for (const one of [drawing, telling, standing]) one.start();
+    follow().catch((error) => put(nodes.status, error.message));
+    for (const one of [drawing, counting, standing]) one.start();
   }
 
   function hide() {
     if (connection) connection.abort();
-    for (const one of [drawing, telling, standing]) one.stop();
+    for (const one of [drawing, counting, standing]) one.stop();
   }
 
   return {
     watch(given) {
       hide();
       [entry, rows, heard, fresh, ended] = [given, [], 0, 0, false];
-      begin();
+      open();
       const { top } = byId("watch").getBoundingClientRect();
       if (top < 0 || top > window.innerHeight) byId("watch").scrollIntoView();
     },

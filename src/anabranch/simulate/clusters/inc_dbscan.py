@@ -1,6 +1,7 @@
-"""Incremental DBSCAN for every query (Chandi, section 8); with `rqs`, new points are searched for once.
+"""Incremental DBSCAN for every query (Chandi, section 8).
 
-Deletions search for each query by itself also with `rqs`, as in the paper.
+With `rqs`, the neighbours of new points are searched for once. Deletions search for each query by itself also
+then, as in the paper.
 """
 
 from __future__ import annotations
@@ -9,110 +10,102 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from anabranch.families.clusters.found import Found
-from anabranch.kernels import inc_dbscan
-from anabranch.kernels.inc_dbscan_labels import Search, new_marks, new_spreading
-from anabranch.simulate.clusters.index import Index, Neighbours
-from anabranch.simulate.clusters.strategy import Oldest, Query, Strategy
-from anabranch.zones.columns import Array
+from anabranch.families.clusters.structure import WindowClusters
+from anabranch.model.arrays import Floats
+from anabranch.simulate.clusters.kernels import incremental_labels
+from anabranch.simulate.clusters.kernels.range_search import BatchNeighbours
+from anabranch.simulate.clusters.point_index import PointIndex
+from anabranch.simulate.clusters.strategy import ClusterQuery, ClusterStrategy, OldestNeeded
 
 
-class _Clustered:
+class _OneQuery:
     """The clusters of one query in the points of its window."""
 
-    def __init__(self, query: Query, axes: int) -> None:
+    def __init__(self, query: ClusterQuery, axes: int) -> None:
         self.query = query
-        self.index = Index(axes, query.size, query.range)
-        self.marks = new_marks(len(self.index.points))
-        self.spreading = new_spreading(len(self.index.points))
+        self.index = PointIndex(axes, query.size, query.range)
+        self.labels = incremental_labels.new_labels(len(self.index.points))
+        self.seed_searches = incremental_labels.new_seed_searches(len(self.index.points))
         self.stop = self.first = 0  # positions: the next point, the first point of the window
 
-    def _search(self) -> Search:
-        index = self.index
-        cells = (2 * index.rings + 1) ** min(3, index.points.shape[1])
-        chains, near = np.empty(cells, np.int32), np.empty(len(index.points), np.int32)
-        return Search(index.points, index.grid, index.side, index.rings, self.query.range, chains, near)
-
-    def enter(self, points: Array, shared: Neighbours | None) -> None:
+    def add(self, points: Floats, shared: BatchNeighbours | None) -> None:
         query = self.query
         self._delete_until(query.first_window(self.stop) * query.slide)
         moved = self.index.append(points, self.first)
-        for array in (self.marks.near, self.marks.label) if moved else ():
+        for array in (self.labels.near, self.labels.label) if moved else ():
             array[: len(array) - moved] = array[moved:].copy()
-        offset, search = self.index.offset, self._search()
+        offset, search = self.index.offset, self.index.search()
         start = max(self.stop, self.first)
         self.stop += len(points)
         if start >= self.stop:
             return
         low, high, first = start - offset, self.stop - offset, self.first - offset
         if shared is None:
-            inc_dbscan.insert_alone(self.marks, search, query.count, low, high, first)
+            incremental_labels.insert_alone(self.labels, search, query.count, low, high, first)
         else:
             ends = shared.ends[start - (self.stop - len(points)) :]
-            inc_dbscan.insert_shared(
-                self.marks, search, query.count, low, high, first,
-                ends, shared.near, shared.far, shared.offset - offset,
-            )  # fmt: skip
+            shared = shared._replace(ends=ends, offset=shared.offset - offset)
+            incremental_labels.insert_shared(self.labels, search, query.count, low, high, first, shared)
 
     def _delete_until(self, first: int) -> None:
         offset = self.index.offset
         if first > self.first:
             until = min(first, self.stop)
             if until > self.first:
-                inc_dbscan.delete_until(
-                    self.marks, self._search(), self.spreading, self.query.count,
+                incremental_labels.delete_until(
+                    self.labels, self.index.search(), self.seed_searches, self.query.count,
                     self.first - offset, until - offset, self.stop - offset,
                 )  # fmt: skip
             self.first = first
 
-    def found(self) -> Found:
+    def clusters(self) -> WindowClusters:
         size = self.query.size
         start, offset = self.stop - size, self.index.offset
         clusters, roles = np.empty(size, np.int32), np.empty(size, np.uint8)
-        count = inc_dbscan.roles_of(
-            self.marks, self._search(), start - offset, self.stop - offset, clusters, roles
+        count = incremental_labels.label_points(
+            self.labels, self.index.search(), start - offset, self.stop - offset, clusters, roles
         )
-        return Found(start, clusters, roles, count)
+        return WindowClusters(start, clusters, roles, count)
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (*self.marks, *self.spreading))
+        return sum(array.nbytes for array in (*self.labels, *self.seed_searches))
 
 
-class IncDbscan(Strategy):
+class IncDbscan(ClusterStrategy):
     name = "inc-dbscan"
 
-    def __init__(self, queries: Sequence[Query], axes: int) -> None:
+    def __init__(self, queries: Sequence[ClusterQuery], axes: int) -> None:
         self.queries = list(queries)
-        self.clustered = [_Clustered(query, axes) for query in queries]
+        self.each_query = [_OneQuery(query, axes) for query in queries]
 
-    def enter(self, points: Array) -> None:
-        for each in self.clustered:
-            each.enter(points, None)
+    def add(self, points: Floats) -> None:
+        for each in self.each_query:
+            each.add(points, None)
 
-    def found(self, due: Sequence[int]) -> Iterator[tuple[int, Found]]:
+    def clusters(self, due: Sequence[int]) -> Iterator[tuple[int, WindowClusters]]:
         for number in due:
-            yield number, self.clustered[number].found()
+            yield number, self.each_query[number].clusters()
 
     @property
     def structure_bytes(self) -> int:
-        return sum(each.nbytes for each in self.clustered)
+        return sum(each.nbytes for each in self.each_query)
 
 
 class IncDbscanShared(IncDbscan):
     name = "inc-dbscan-rqs"
 
-    def __init__(self, queries: Sequence[Query], axes: int) -> None:
+    def __init__(self, queries: Sequence[ClusterQuery], axes: int) -> None:
         super().__init__(queries, axes)
         reach = max(query.range for query in queries)
-        self.index = Index(axes, max(query.size for query in queries), reach)
+        self.index = PointIndex(axes, max(query.size for query in queries), reach)
         self.stop = 0
-        self.oldest = Oldest(queries)
+        self.oldest = OldestNeeded(queries)
 
-    def enter(self, points: Array) -> None:
-        first = self.oldest.needed(self.stop)
+    def add(self, points: Floats) -> None:
+        first = self.oldest.before(self.stop)
         self.index.append(points, first)
         neighbours = self.index.neighbours(len(points), first)
-        for each in self.clustered:
-            each.enter(points, neighbours)
+        for each in self.each_query:
+            each.add(points, neighbours)
         self.stop += len(points)

@@ -1,8 +1,8 @@
-"""What a strategy is that answers many clusters queries, and how one is run to compare it with others.
+"""What a strategy for many clusters queries is, and how it is run to compare it with others.
 
-In: points in order of arrival, queries (range, count, size and slide of a window in rows). Out: the clusters
-of every window that becomes complete, the same whatever the strategy; the time and the bytes it took. Never:
-used by the stages on Spark, which are ours alone (families/clusters).
+A strategy gets points in order of arrival and queries (range, count, size and slide of a window in rows). It
+gives the clusters of every window that becomes complete, which are the same for all strategies. Compared are
+the time and the bytes that it takes. The stages use only ours (families/clusters).
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ from typing import ClassVar
 
 import numpy as np
 
-from anabranch.families.clusters.found import Found
-from anabranch.zones.columns import Array
+from anabranch.families.clusters.structure import WindowClusters
+from anabranch.model.arrays import Floats
 
-#: Points enter in runs of at most this many.
+#: Points are added in runs of at most this many.
 _RUN = 512
 
 
 @dataclass(frozen=True)
-class Query:
+class ClusterQuery:
     range: float
     count: int
     size: int
     slide: int
 
     def first_window(self, position: int) -> int:
-        """The number of the oldest window that is not over before the point at `position` enters."""
+        """The number of the oldest window that is not over before the point at `position` is added."""
         return max(0, -((self.size - 1 - position) // self.slide))
 
 
-class Oldest:
-    """Which point is the oldest that a window of any query can still hold."""
+class OldestNeeded:
+    """The oldest point that a window of any query can still hold."""
 
-    def __init__(self, queries: Sequence[Query]) -> None:
+    def __init__(self, queries: Sequence[ClusterQuery]) -> None:
         self.sizes = np.array([query.size for query in queries])
         self.slides = np.array([query.slide for query in queries])
 
-    def needed(self, position: int) -> int:
-        """Before the point at `position` enters: the least start of all queries' `first_window`."""
+    def before(self, position: int) -> int:
+        """Before the point at `position` is added: the least start of all queries' `first_window`."""
         windows = np.maximum(0, -((self.sizes - 1 - position) // self.slides))
         return int((windows * self.slides).min())
 
 
-class Strategy(ABC):
-    """Answers queries that all begin with the first point."""
+class ClusterStrategy(ABC):
+    """Finds the clusters of queries that all begin with the first point."""
 
     name: ClassVar[str]
 
     @abstractmethod
-    def __init__(self, queries: Sequence[Query], axes: int) -> None: ...
+    def __init__(self, queries: Sequence[ClusterQuery], axes: int) -> None: ...
 
     @abstractmethod
-    def enter(self, points: Array) -> None:
-        """Takes the next points; no window ends before the last of them."""
+    def add(self, points: Floats) -> None:
+        """Adds the next points; no window ends before the last of them."""
 
     @abstractmethod
-    def found(self, due: Sequence[int]) -> Iterator[tuple[int, Found]]:
+    def clusters(self, due: Sequence[int]) -> Iterator[tuple[int, WindowClusters]]:
         """(query, clusters) of the windows of these queries that end with the newest point."""
 
     @property
@@ -71,8 +71,8 @@ class Strategy(ABC):
 
 
 @dataclass
-class Spent:
-    """CPU seconds and bytes of one run; `seconds` leaves out what `seen` does with the answers."""
+class RunCost:
+    """CPU seconds and bytes of one run; `seconds` leaves out what `seen` does with the clusters."""
 
     points: int
     seconds: float = 0.0
@@ -81,26 +81,26 @@ class Spent:
 
 
 def run(
-    strategy: Strategy,
-    queries: Sequence[Query],
-    points: Array,
-    seen: Callable[[int, Found], None] = lambda query, found: None,
-) -> Spent:
-    """Lets a strategy answer all queries over the points, window by window."""
-    spent = Spent(len(points))
+    strategy: ClusterStrategy,
+    queries: Sequence[ClusterQuery],
+    points: Floats,
+    seen: Callable[[int, WindowClusters], None] = lambda query, clusters: None,
+) -> RunCost:
+    """Lets a strategy run all queries over the points, window by window."""
+    cost = RunCost(len(points))
     for start, stop, due in schedule(queries, len(points)):
         before = time.process_time()
-        strategy.enter(points[start:stop])
-        found = list(strategy.found(due)) if due else []
-        spent.seconds += time.process_time() - before
-        spent.windows += len(found)
-        spent.most_bytes = max(spent.most_bytes, strategy.structure_bytes)
+        strategy.add(points[start:stop])
+        found = list(strategy.clusters(due)) if due else []
+        cost.seconds += time.process_time() - before
+        cost.windows += len(found)
+        cost.most_bytes = max(cost.most_bytes, strategy.structure_bytes)
         for query, clusters in found:
             seen(query, clusters)
-    return spent
+    return cost
 
 
-def schedule(queries: Sequence[Query], stop: int) -> Iterator[tuple[int, int, list[int]]]:
+def schedule(queries: Sequence[ClusterQuery], stop: int) -> Iterator[tuple[int, int, list[int]]]:
     """(first point, next point, queries due after it): the meta query, in runs of points."""
     ends = [(query.size, number) for number, query in enumerate(queries)]
     heapq.heapify(ends)

@@ -1,7 +1,7 @@
 """The experiments of section 6: figures 8 to 16, and what the paper leaves out, peers that come, go and fail.
 
-In: a scale, and recorded data if there is any. Out: figures, each a table of messages an item by series.
-Every setting is run once, however many figures show it.
+A figure is a table of messages per item by series, and can be drawn. Every setting is run once, however many
+figures show it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from anabranch.families.nearest import messages as m
-from anabranch.simulate.dzalaps.network import CENTRAL, NEIGHBOUR_INFORM, REPLICA, Network
+from anabranch.chain.cells import CellGrid
+from anabranch.families.nearest import nearest_messages as m
+from anabranch.simulate.dzalaps.network import CENTRAL, NEIGHBOUR_INFORM, REPLICA, PeerNetwork
 from anabranch.simulate.dzalaps.workload import Workload, clustered, recorded, uniform
-from anabranch.zones.cells import Cells
 
 METHODS = ("PA", "RAPF")
 FIGURES = tuple(range(8, 17))
@@ -26,6 +26,8 @@ RESOLUTION = 12
 RESOLUTIONS = {2: 256, 4: 16, 8: 4}
 
 Progress = Callable[[str], None]
+
+_COLOURS = ("#2b6a99", "#e0995e", "#5d8a4a", "#8a5d8a")
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSetting:
     """One run. `dimensions` and `resolution` are of the space of the items."""
 
     data: str
@@ -80,18 +82,18 @@ class Laboratory:
     file: Path | None = None
     columns: Sequence[str] = ()
     progress: Progress = print
-    _done: dict[Setting, Counter[str]] = field(default_factory=dict)
+    _done: dict[RunSetting, Counter[str]] = field(default_factory=dict)
 
     @property
     def data(self) -> list[str]:
         return ["uniform", "clustered", *(["recorded"] if self.file else [])]
 
-    def setting(self, data: str, method: str, k: int | None = None) -> Setting:
+    def setting(self, data: str, method: str, k: int | None = None) -> RunSetting:
         scale = self.scale
         dimensions = len(self.columns) if data == "recorded" else 4
-        return Setting(data, method, k or scale.k, scale.window, scale.queries, scale.peers, dimensions)
+        return RunSetting(data, method, k or scale.k, scale.window, scale.queries, scale.peers, dimensions)
 
-    def counts(self, setting: Setting) -> Counter[str]:
+    def counts(self, setting: RunSetting) -> Counter[str]:
         """The messages of one run after its warm-up."""
         if setting not in self._done:
             self.progress(
@@ -106,19 +108,19 @@ class Laboratory:
             self._done[setting] = net.counts - before
         return self._done[setting]
 
-    def network(self, setting: Setting, replicate: bool = False) -> Network:
+    def network(self, setting: RunSetting, replicate: bool = False) -> PeerNetwork:
         scale = self.scale
         work = self._workload(setting)
-        cells = Cells(((0.0, 1.0),) * setting.dimensions, setting.resolution)
-        net = Network(work.items, cells, scale.buffer, replicate, scale.seed)
-        most = min(setting.peers, cells.count)
+        grid = CellGrid(((0.0, 1.0),) * setting.dimensions, setting.resolution)
+        net = PeerNetwork(work.items, grid, scale.buffer, replicate, scale.seed)
+        most = min(setting.peers, grid.count)
         while len(net.can.peers) < most:
             net.join()
         sigma = scale.sigma if setting.method == "PA" else None
         net.activate(work.activations(setting.k, setting.window, setting.method, sigma))
         return net
 
-    def _workload(self, setting: Setting) -> Workload:
+    def _workload(self, setting: RunSetting) -> Workload:
         items = max(self.scale.warm_up, setting.window) + self.scale.items
         if setting.data == "recorded":
             assert self.file is not None
@@ -129,27 +131,27 @@ class Laboratory:
     # the figures
 
     def figure(self, number: int) -> Figure:
-        made: dict[int, Callable[[], Figure]] = {
-            8: partial(self._by_k, 8, "notify owner messages an item", (m.NOTIFY_OWNER,)),
-            9: partial(self._by_k, 9, "notify interested messages an item", (m.NOTIFY_INTERESTED,)),
-            10: partial(self._by_k, 10, "merger update messages an item", (m.MERGER_UPDATE,)),
-            11: partial(self._by_k, 11, "all messages an item", m.COUNTERS),
+        figures: dict[int, Callable[[], Figure]] = {
+            8: partial(self._by_k, 8, "notify owner messages per item", (m.NOTIFY_OWNER,)),
+            9: partial(self._by_k, 9, "notify interested messages per item", (m.NOTIFY_INTERESTED,)),
+            10: partial(self._by_k, 10, "merger update messages per item", (m.MERGER_UPDATE,)),
+            11: partial(self._by_k, 11, "all messages per item", m.COUNTERS),
             12: self._beside_central,
             13: self._by_window,
             14: self._by_dimensions,
             15: self._by_queries,
             16: self._by_peers,
         }
-        return made[number]()
+        return figures[number]()
 
-    def _an_item(self, setting: Setting, names: Sequence[str] = m.COUNTERS) -> float:
+    def _per_item(self, setting: RunSetting, names: Sequence[str] = m.COUNTERS) -> float:
         counts = self.counts(setting)
         return sum(counts[name] for name in names) / self.scale.items
 
     def _by_k(self, number: int, title: str, names: Sequence[str]) -> Figure:
         series = {
             f"{data} {method}": {
-                k: self._an_item(self.setting(data, method, k), names) for k in self.scale.ks
+                k: self._per_item(self.setting(data, method, k), names) for k in self.scale.ks
             }
             for data in self.data
             for method in METHODS
@@ -162,7 +164,7 @@ class Laboratory:
             for method in METHODS:
                 settings = {k: self.setting(data, method, k) for k in self.scale.ks}
                 series[f"{data} {method}"] = {
-                    k: 100 * (self._an_item(setting) / self._an_item(setting, CENTRAL) - 1)
+                    k: 100 * (self._per_item(setting) / self._per_item(setting, CENTRAL) - 1)
                     for k, setting in settings.items()
                 }
         return Figure(12, "percent more messages than a central processor", "k", series)
@@ -171,13 +173,13 @@ class Laboratory:
         windows = [self.scale.window * part // 4 for part in (1, 2, 4, 8)]
         series = {
             f"{data} {method}": {
-                window: self._an_item(replace(self.setting(data, method), window=window))
+                window: self._per_item(replace(self.setting(data, method), window=window))
                 for window in windows
             }
             for data in self.data
             for method in METHODS
         }
-        return Figure(13, f"all messages an item, k = {self.scale.k}", "window", series)
+        return Figure(13, f"all messages per item, k = {self.scale.k}", "window", series)
 
     def _by_dimensions(self) -> Figure:
         series = {}
@@ -185,10 +187,10 @@ class Laboratory:
             for method in METHODS:
                 start = self.setting(data, method)
                 series[f"{data} {method}"] = {
-                    d: self._an_item(replace(start, dimensions=d, resolution=resolution))
+                    d: self._per_item(replace(start, dimensions=d, resolution=resolution))
                     for d, resolution in RESOLUTIONS.items()
                 }
-        return Figure(14, f"all messages an item, k = {self.scale.k}", "dimensions", series)
+        return Figure(14, f"all messages per item, k = {self.scale.k}", "dimensions", series)
 
     def _by_queries(self) -> Figure:
         counts = [max(1, self.scale.queries * part // 4) for part in (1, 2, 4, 8, 16)]
@@ -198,9 +200,9 @@ class Laboratory:
         return self._growth(16, "peers", self.scale.networks, lambda setting, n: replace(setting, peers=n))
 
     def _growth(
-        self, number: int, along: str, sizes: Sequence[int], change: Callable[[Setting, int], Setting]
+        self, number: int, along: str, sizes: Sequence[int], change: Callable[[RunSetting, int], RunSetting]
     ) -> Figure:
-        """Of the two kinds of messages that distribution costs, and of all."""
+        """Returns the growth of the two kinds of messages that distribution costs, and of all."""
         kinds = {
             "interested": (m.NOTIFY_INTERESTED,),
             "merger": (m.MERGER_UPDATE,),
@@ -208,12 +210,12 @@ class Laboratory:
         }
         series = {
             f"{method} {kind}": {
-                size: self._an_item(change(self.setting("uniform", method), size), names) for size in sizes
+                size: self._per_item(change(self.setting("uniform", method), size), names) for size in sizes
             }
             for method in METHODS
             for kind, names in kinds.items()
         }
-        return Figure(number, f"messages an item, uniform, k = {self.scale.k}", along, series)
+        return Figure(number, f"messages per item, uniform, k = {self.scale.k}", along, series)
 
     # what the paper leaves out
 
@@ -246,16 +248,60 @@ class Laboratory:
             "rows of results": sum(len(part[0]) for part in still.reports),
             "rows lost": lost,
             "rows too many": added,
-            **{f"{name}, more an item": value for name, value in more.items()},
-            f"{REPLICA} messages an item": moving.counts[REPLICA] / stop,
-            f"{NEIGHBOUR_INFORM} messages an item": moving.counts[NEIGHBOUR_INFORM] / stop,
+            **{f"{name}, more per item": value for name, value in more.items()},
+            f"{REPLICA} messages per item": moving.counts[REPLICA] / stop,
+            f"{NEIGHBOUR_INFORM} messages per item": moving.counts[NEIGHBOUR_INFORM] / stop,
         }
 
 
-def _differences(left: Network, right: Network) -> tuple[int, int]:
+def _differences(left: PeerNetwork, right: PeerNetwork) -> tuple[int, int]:
     """Rows of the left that the right does not have, and the other way round."""
     rows = [
         Counter(row for part in net.reports for row in zip(*(c.tolist() for c in part), strict=True))
         for net in (left, right)
     ]
     return (rows[0] - rows[1]).total(), (rows[1] - rows[0]).total()
+
+
+def draw(figure: Figure, file: Path) -> None:
+    """Draws a figure as PNG: PA in full lines, RAPF in broken ones; a colour for what else tells series
+    apart.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    sheet, axis = pyplot.subplots(figsize=(5.6, 3.8))
+    words = list(dict.fromkeys(_other_word(name) for name in figure.series))
+    for name, line in figure.series.items():
+        axis.plot(
+            list(line),
+            list(line.values()),
+            label=name,
+            color=_COLOURS[words.index(_other_word(name)) % len(_COLOURS)],
+            linestyle="--" if "RAPF" in name else "-",
+            marker="s" if "RAPF" in name else "o",
+            markersize=4,
+        )
+    axis.set_xscale("log")
+    ticks = sorted({x for line in figure.series.values() for x in line})
+    axis.set_xticks(ticks, [f"{x:,}" for x in ticks])
+    axis.minorticks_off()
+    if all(y > 0 for line in figure.series.values() for y in line.values()):
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter("{x:g}")
+    axis.set_xlabel(figure.along)
+    axis.set_title(f"Figure {figure.number}: {figure.title}", fontsize=10)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=8)
+    sheet.tight_layout()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    sheet.savefig(file, dpi=120)
+    pyplot.close(sheet)
+
+
+def _other_word(name: str) -> str:
+    """Returns what a series is about besides its method."""
+    return " ".join(word for word in name.split() if word not in ("PA", "RAPF"))

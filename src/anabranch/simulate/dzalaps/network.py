@@ -1,11 +1,11 @@
 """D-ZaLaPS over a network of peers: the same candidates and mergers as on Spark, one zone of a CAN after the
 other.
 
-In: batches of items, queries that come and go, peers that join, leave and fail. Out: what is reported, and
-how many messages of each kind went from peer to peer. Never: an item shown to a zone that no home sent it to;
-what a failed peer held is gone unless its neighbours have a copy.
+It takes batches of items, queries that come and go, and peers that join, leave and fail; it counts what is
+reported, and how many messages of each kind go from peer to peer. A zone sees only the items that a home sent
+it. What a failed peer had is gone unless its neighbours have a copy.
 
-A round is a batch. Peers inform their neighbours once a round. One that is not heard of for PATIENCE rounds
+A round is a batch. Peers inform their neighbours once per round. One that is not heard of for PATIENCE rounds
 has failed; meanwhile sources keep their items, so that a failure costs time and not results.
 """
 
@@ -17,18 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.families.nearest import interest
-from anabranch.families.nearest import messages as m
-from anabranch.families.nearest.space import Overlay
+from anabranch.chain.cells import CellGrid
+from anabranch.chain.control import Query
+from anabranch.families.nearest import nearest_messages as m
+from anabranch.families.nearest.candidates import ChunkUpdate
+from anabranch.families.nearest.interest import Merger, count_informed
+from anabranch.families.nearest.kernels.skyband import PLUS
 from anabranch.families.nearest.spec import Nearest
-from anabranch.kernels.skyband import PLUS
-from anabranch.model.control import Activate
-from anabranch.simulate.dzalaps.homes import Homes
-from anabranch.simulate.dzalaps.zone import Zone
-from anabranch.zones.can import Can
-from anabranch.zones.cells import Cells
-from anabranch.zones.columns import Array
-from anabranch.zones.queries import Active
+from anabranch.model.arrays import Array, Floats, Ints, Ints32
+from anabranch.model.control_log import Activate
+from anabranch.simulate.dzalaps.can import Can
+from anabranch.simulate.dzalaps.peers import PeerHomes, PeerZone
 
 PATIENCE = 3
 
@@ -40,41 +39,45 @@ HOPS = "hops of notify rendezvous"
 #: The messages that a central processor needs, too (section 6.2).
 CENTRAL = (m.NOTIFY_RENDEZVOUS, m.NOTIFY_OWNER, m.QUERY_ACTIVATION)
 
-#: How many routes a batch are followed hop by hop.
+#: How many routes per batch are followed hop by hop.
 _ROUTES = 20
 
 
-class Network:
+class PeerNetwork:
     def __init__(
-        self, points: Array, cells: Cells, buffer: int | None = None, replicate: bool = False, seed: int = 0
+        self,
+        points: Floats,
+        grid: CellGrid,
+        buffer: int | None = None,
+        replicate: bool = False,
+        seed: int = 0,
     ) -> None:
-        """One peer, which has all cells. points: float64[n, d], the items to come; `buffer` is how many of
+        """One peer, which has all cells. points: [n, d], the items to come; `buffer` is how many of
         them are recent.
         """
-        self.points, self.cells, self.replicate = points, cells, replicate
+        self.points, self.grid, self.replicate = points, grid, replicate
         self.rng = np.random.default_rng([seed, 4])
-        self.can = Can(cells)
-        by = tuple(f"x{place}" for place in range(cells.dimensions))
-        self.zones: list[Zone] = [Zone(by, buffer)]
-        self.overlay = Overlay(cells, 1)
-        self.homes = Homes(cells.of(points), cells.count)
+        self.can = Can(grid)
+        by = tuple(f"x{dimension}" for dimension in range(grid.dimensions))
+        self.zones: list[PeerZone] = [PeerZone(by, buffer)]
+        self.homes = PeerHomes(grid.cells_of(points), grid.count)
         self.counts: Counter[str] = Counter()
         self.reports: list[tuple[Array, Array, Array, Array]] = []  # query, op, at, item
         self.now = 0
-        #: failed peer's copy by holder: holder -> peer -> what it holds
+        #: holder -> peer -> the holder's copy of what that peer has
         self.copies: dict[int, dict[int, dict[str, Any]]] = {}
-        self._begun: set[int] = set()
+        self._with_new_queries: set[int] = set()
 
     # queries
 
-    def activate(self, asked: Iterable[Activate]) -> None:
-        for query in asked:
+    def activate(self, queries: Iterable[Activate]) -> None:
+        for query in queries:
             spec = Nearest.from_json(query.spec)
             zone = self._zone_at(spec)
-            self.zones[zone].queries[query.number] = Active(
+            self.zones[zone].queries[query.number] = Query(
                 query.number, query.name, query.spec, self.now, None
             )
-            self._begun.add(zone)
+            self._with_new_queries.add(zone)
             self.counts[m.QUERY_ACTIVATION] += 1
 
     def cancel(self, number: int) -> None:
@@ -88,7 +91,7 @@ class Network:
         return {number for zone in self.zones for number in zone.queries}
 
     def _zone_at(self, spec: Nearest) -> int:
-        return int(self.can.zone_of[self.cells.of(np.array([spec.point]))[0]])
+        return int(self.can.zone_of[self.grid.cells_of(np.array([spec.point]))[0]])
 
     # items
 
@@ -100,29 +103,32 @@ class Network:
         self._follow_routes(first, stop)
         sent = {}
         for number in range(len(self.zones)):
-            merger = self.homes.told.get(number)
-            if merger is not None or number in self._begun:
-                sent[number] = self.homes.send(number, merger, number in self._begun, first, stop)
+            new_query = number in self._with_new_queries
+            if new_query or number in self.homes.mergers:
+                sent[number] = self.homes.send(number, new_query, first, stop)
         self._count_interested(sent)
-        self._begun.clear()
-        updates = []
+        self._with_new_queries.clear()
+        changes = []
         for number, items in sent.items():
             zone = self.zones[number]
-            moved = None
+            update = None
             if zone.queries:
-                log, moved = zone.move(self.points, items, first, stop)
-                self.counts[m.NOTIFY_OWNER] += int((log.op == PLUS).sum())
-                queries = np.array(sorted(zone.queries), np.int64)
-                self.reports.append((queries[log.query], log.op, log.moment, log.number))
-            update = zone.merge(self.overlay, moved, first, stop)
-            if update is not None:
-                updates.append((number, update))
-        self._tell(updates)
-        self.homes.forget(min((merger.low for merger in self.homes.told.values()), default=stop))
+                update = zone.update(self.points, items, first, stop)
+                self._report(zone, update)
+            change = zone.merge(self.grid, update, first, stop)
+            if change is not None:
+                changes.append((number, change))
+        self._tell(changes)
+        self.homes.drop_before(min((merger.low for merger in self.homes.mergers.values()), default=stop))
         self.now = stop
         self._inform()
         if self.replicate:
             self._copy(self.can.peers)
+
+    def _report(self, zone: PeerZone, update: ChunkUpdate) -> None:
+        log, queries = update.log, np.array(sorted(zone.queries), np.int64)
+        self.counts[m.NOTIFY_OWNER] += int((log.op == PLUS).sum())
+        self.reports.append((queries[log.query], log.op, log.moment.astype(np.int64), log.number))
 
     def run(self, stop: int, size: int) -> None:
         while self.now < stop:
@@ -137,10 +143,10 @@ class Network:
             hops += self.can.hops(source, int(self.homes.cell[item]))
         self.counts[HOPS] += round(hops * (stop - first) / max(1, len(chosen)))
 
-    def _count_interested(self, sent: dict[int, Array]) -> None:
+    def _count_interested(self, sent: dict[int, Ints]) -> None:
         """An item goes to a peer once, whichever of its zones want it, and not at all to its own home."""
         peers = np.array(self.can.peer_of)
-        got: dict[int, list[Array]] = {}
+        got: dict[int, list[Ints]] = {}
         for zone, items in sent.items():
             got.setdefault(int(peers[zone]), []).append(items)
         for peer, parts in got.items():
@@ -148,12 +154,13 @@ class Network:
             homes = peers[self.can.zone_of[self.homes.cell[items]]]
             self.counts[m.NOTIFY_INTERESTED] += int((homes != peer).sum())
 
-    def _tell(self, updates: list[tuple[int, tuple[interest.Merger, interest.Merger, Array]]]) -> None:
+    def _tell(self, changes: list[tuple[int, tuple[Merger, Merger, Ints32]]]) -> None:
+        """Tells the homes of mergers that changed."""
         peers = np.array(self.can.peer_of, np.int64)[self.can.zone_of]
-        for number, (before, merger, toggled) in updates:
-            me = self.can.peer_of[number]
-            self.counts[m.MERGER_UPDATE] += interest.informed(before, merger, toggled, peers, me)
-            self.homes.hear(number, merger, toggled)
+        for number, (before, merger, toggled) in changes:
+            sender = self.can.peer_of[number]
+            self.counts[m.MERGER_UPDATE] += count_informed(before, merger, toggled, peers, sender)
+            self.homes.update(number, merger, toggled)
 
     def _inform(self) -> None:
         self.counts[NEIGHBOUR_INFORM] += self.can.links
@@ -161,8 +168,8 @@ class Network:
     # peers
 
     def join(self) -> bool:
-        """A new peer at a random point; whether there was room."""
-        split = self.can.join(int(self.rng.integers(self.cells.count)))
+        """Adds a peer at a random point. Returns whether there was room."""
+        split = self.can.join(int(self.rng.integers(self.grid.count)))
         if split is None:
             return False
         old = self.zones[split.zone]
@@ -172,26 +179,26 @@ class Network:
             del (new if stays else old).queries[number]
         self.zones.append(new)
         self.homes.split(split.zone, split.new)
-        if split.zone in self._begun:
-            self._begun.add(split.new)
+        if split.zone in self._with_new_queries:
+            self._with_new_queries.add(split.new)
         self.counts[JOIN] += 1
         if self.replicate:
             self._copy({split.peer, self.can.peer_of[split.zone]})
         return True
 
     def depart(self, peer: int) -> None:
-        """Hands over to a neighbour and goes."""
+        """Removes a peer that hands over to a neighbour first."""
         heir = self.can.heir(peer)
         for number in self.can.remove(peer, heir):
             self.zones[number] = self.zones[number].unpack(self.zones[number].packed())
         self.copies.pop(peer, None)
         self.counts[DEPARTURE] += 1
         if self.replicate:
-            self._copy({heir, *self.can.peers_near(heir)})
+            self._copy({heir, *self.can.neighbour_peers(heir)})
 
     def fail(self, peer: int) -> None:
-        """What the peer held is gone, its copies of others included. Its neighbours miss it, and one takes
-        over.
+        """Removes a peer that hands nothing over: what it had is gone, its copies of others included. Its
+        neighbours miss it, and one takes over.
         """
         for number in self.can.zones_of(peer):
             self.zones[number] = self.zones[number].emptied()
@@ -199,30 +206,30 @@ class Network:
         self.copies.pop(peer, None)
         for _ in range(PATIENCE):
             self._inform()
-        holders = [holder for holder, held in self.copies.items() if peer in held]
+        holders = [holder for holder, copies in self.copies.items() if peer in copies]
         heir = self.can.heir(peer, holders or None)
         copy = self.copies.get(heir, {}).get(peer)
         for number in self.can.remove(peer, heir):
             if copy is not None:
                 self.zones[number] = self.zones[number].unpack(copy["zones"][number])
                 self.homes.restore(self._cells_of(number), copy["homes"][number])
-        for held in self.copies.values():
-            held.pop(peer, None)
+        for copies in self.copies.values():
+            copies.pop(peer, None)
         self.counts[TAKE_OVER] += 1
         if self.replicate:
-            self._copy({heir, *self.can.peers_near(heir)})
+            self._copy({heir, *self.can.neighbour_peers(heir)})
 
-    def _cells_of(self, zone: int) -> Array:
+    def _cells_of(self, zone: int) -> Ints:
         return np.flatnonzero(self.can.zone_of == zone)
 
     def _copy(self, peers: Iterable[int]) -> None:
         """These peers bring the copies at their neighbours up to date."""
         for peer in peers:
             zones = self.can.zones_of(peer)
-            held = {
+            copy = {
                 "zones": {number: self.zones[number].packed() for number in zones},
                 "homes": {number: self.homes.packed(self._cells_of(number)) for number in zones},
             }
-            for near in self.can.peers_near(peer):
-                self.copies.setdefault(near, {})[peer] = held
+            for neighbour in self.can.neighbour_peers(peer):
+                self.copies.setdefault(neighbour, {})[peer] = copy
                 self.counts[REPLICA] += 1

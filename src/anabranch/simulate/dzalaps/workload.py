@@ -1,9 +1,8 @@
-"""The paper's data and queries (D-ZaLaPS, section 6): uniform, clustered, or recorded items, and points to
-ask for.
+"""The paper's data and queries (D-ZaLaPS, section 6): uniform, clustered, or recorded items, and the points
+of queries.
 
-In: how many, and a seed; for recorded data a parquet file and its columns. Out: items within [0, 1] along
-every dimension, as rows of a stream with an integer time, one item a unit. Items come in random order, as PA
-assumes.
+Items lie within [0, 1] along every dimension and are rows of a stream with an integer time, one item per
+unit. They come in random order, as PA assumes. Recorded ones come from a parquet file.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.families.nearest.spec import Nearest
+from anabranch.model.arrays import Floats
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.control import Activate
+from anabranch.model.control_log import Activate
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
 from anabranch.model.window import Window
-from anabranch.zones.columns import Array
 
 DATA = ("uniform", "clustered", "recorded")
 
@@ -33,11 +32,11 @@ VARIANCE = 0.1
 
 @dataclass(frozen=True)
 class Workload:
-    """Points of items, float64[n, d], and of queries, float64[m, d]."""
+    """Points of items, [n, d], and of queries, [m, d]."""
 
     name: str
-    items: Array
-    queries: Array
+    items: Floats
+    queries: Floats
 
     @property
     def stream(self) -> Stream:
@@ -47,11 +46,11 @@ class Workload:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(f"x{place}" for place in range(self.items.shape[1]))
+        return tuple(f"x{dimension}" for dimension in range(self.items.shape[1]))
 
     def rows(self, first: int, stop: int) -> pa.RecordBatch:
         stop = min(stop, len(self.items))
-        points = {name: self.items[first:stop, place] for place, name in enumerate(self.columns)}
+        points = {name: self.items[first:stop, index] for index, name in enumerate(self.columns)}
         return pa.record_batch({"t": np.arange(first, stop), **points})
 
     def activations(
@@ -82,7 +81,7 @@ def clustered(items: int, queries: int, dimensions: int = 4, seed: int = 0) -> W
     return Workload("clustered", _normal(rng, centres, items), _normal(rng, centres, queries))
 
 
-def _normal(rng: np.random.Generator, centres: Array, count: int) -> Array:
+def _normal(rng: np.random.Generator, centres: Floats, count: int) -> Floats:
     points = np.empty((count, centres.shape[1]))
     centre = centres[rng.integers(0, len(centres), count)]
     todo = np.ones(points.shape, np.bool_)
@@ -98,10 +97,10 @@ def recorded(
     """Rows of a parquet file that have all these columns, each scaled to [0, 1] from its 1st to its 99th
     percentile; drawn at random, with repetition if there are too few, or, if not shuffled, as recorded.
     """
-    held = pq.read_schema(file).names
-    missing = [name for name in columns if name not in held]
+    present = pq.read_schema(file).names
+    missing = [name for name in columns if name not in present]
     if missing:
-        raise JobError(f"{file} has no column {missing[0]!r}; it has: {', '.join(held)}")
+        raise JobError(f"{file} has no column {missing[0]!r}; it has: {', '.join(present)}")
     table = pq.read_table(file, columns=list(columns))
     points = np.column_stack([table.column(name).to_numpy().astype(np.float64) for name in columns])
     points = points[np.isfinite(points).all(axis=1)]

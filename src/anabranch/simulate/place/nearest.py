@@ -3,8 +3,8 @@
 In: a world and k. Out: what it cost, and how often a search region held k objects at once. Never: an object
 outside of a query's search region.
 
-The moving family adjusts search regions once a batch, and answers only what is proven (docs/moving.md). Here
-are the paper's rules, second by second, as messages depend on them.
+The moving family adjusts search regions once per batch, and its results are proven (docs/moving.md). Here are
+the paper's rules, second by second, because the number of messages depends on them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from anabranch.simulate.place import wire
-from anabranch.simulate.place.outcome import Outcome
-from anabranch.simulate.place.world import REPORT_SECONDS, SERVERS, Array, World, server_of
+from anabranch.model.arrays import Array, Floats, Ints
+from anabranch.simulate.place import costs
+from anabranch.simulate.place.costs import PlaceOutcome
+from anabranch.simulate.place.world import REPORT_SECONDS, SERVERS, World, server_of
 
 #: The expanding factor, how often a search region is adjusted, and when there are many more than k.
 ALPHA = 0.2
@@ -29,27 +30,27 @@ DIAGONAL = math.sqrt(2)  # of the space
 class Buckets:
     """Objects by the cells of a grid, to find those within a circle."""
 
-    def __init__(self, places: Array) -> None:
-        self.places, self.side = places, max(1, int(math.sqrt(len(places) / 16)))
-        column, row = np.minimum((places * self.side).astype(np.int64), self.side - 1).T
+    def __init__(self, positions: Floats) -> None:
+        self.positions, self.side = positions, max(1, int(math.sqrt(len(positions) / 16)))
+        column, row = np.minimum((positions * self.side).astype(np.int64), self.side - 1).T
         cell = row * self.side + column
         self._order = np.argsort(cell, kind="stable")
         self._first = np.searchsorted(cell[self._order], np.arange(self.side * self.side + 1))
 
     def within(self, centre: Array, radius: float) -> tuple[Array, Array]:
-        """(objects, distances), in no order."""
+        """Returns (objects, distances), in no order."""
         low = np.clip(((centre - radius) * self.side).astype(np.int64), 0, self.side - 1)
         high = np.clip(((centre + radius) * self.side).astype(np.int64), 0, self.side - 1)
         rows = range(int(low[1]) * self.side, int(high[1]) * self.side + 1, self.side)
         runs = [self._order[self._first[row + low[0]] : self._first[row + high[0] + 1]] for row in rows]
         near = np.concatenate(runs)
-        far = np.hypot(*(self.places[near] - centre).T)
+        far = np.hypot(*(self.positions[near] - centre).T)
         inside = far <= radius
         return near[inside], far[inside]
 
 
 def search_radius(old: float, far: Array, k: int, local: float) -> float:
-    """CalcSearchRegion (table 3): the new radius, up to the whole space, from the distances of
+    """CalcSearchRegion (table 3): returns the new radius, up to the whole space, from the distances of
     objList. `local` is the distance of the k-th nearest at the focal object's own server.
     """
     if len(far) == 0:
@@ -62,58 +63,60 @@ def search_radius(old: float, far: Array, k: int, local: float) -> float:
 
 
 @dataclass
-class _Query:
+class _NearestQuery:
     radius: float = 0.0
-    near: Array = field(default_factory=lambda: np.zeros(0, np.int64))  # the PST: objects, and whose they are
-    at: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    objects: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # the PST: objects and their servers
+    servers: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class NearestExperiment:
     def __init__(self, world: World, k: int) -> None:
         self.world, self.k = world, k
         self.pairs = world.pairs()
-        self.queries = [_Query() for _ in self.pairs]
-        self.outcome = Outcome("nearest", k)
+        self.queries = [_NearestQuery() for _ in self.pairs]
+        self.outcome = PlaceOutcome("nearest", k)
         self._mark = np.full(world.size.objects, -1, np.int64)
-        self._told = self._enough = 0
+        self._results = self._enough = 0
 
-    def run(self, seconds: int) -> Outcome:
+    def run(self, seconds: int) -> PlaceOutcome:
         for _ in range(REPORT_SECONDS):
             self.world.step()
         for second in range(seconds + 1):
-            queried = server_of(self.world.places[self.pairs[:, 1]])
+            queried = server_of(self.world.positions[self.pairs[:, 1]])
             moved = np.zeros(self.world.size.objects, bool)
             moved[self.world.step()] = True
             self._second(second, moved, queried)
             if second:
-                now = server_of(self.world.places[self.pairs[:, 1]])
+                now = server_of(self.world.positions[self.pairs[:, 1]])
                 self.outcome.crossings += int(np.count_nonzero(queried != now))
-        self._note_handoffs()
-        self.outcome.enough = self._enough / max(self._told, 1)
+        self._add_handoffs()
+        self.outcome.enough = self._enough / max(self._results, 1)
         return self.outcome
 
     def _second(self, second: int, moved: Array, queried: Array) -> None:
-        """Everybody's search regions and local results; the first second is the plans' initialization."""
-        server, size = server_of(self.world.places), np.zeros((SERVERS, SERVERS))
-        begun = time.process_time()
-        buckets, work = Buckets(self.world.places), []
-        shared = (time.process_time() - begun) / SERVERS
+        """Evaluates all search regions and local results; the first second is the plans' initialization."""
+        server, size = server_of(self.world.positions), np.zeros((SERVERS, SERVERS))
+        started = time.process_time()
+        buckets, work = Buckets(self.world.positions), []
+        shared = (time.process_time() - started) / SERVERS
         for number, (focal, _) in enumerate(self.pairs):
-            begun = time.process_time()
+            started = time.process_time()
             changed = self._evaluate(number, focal, second, moved, buckets, server)
-            work.append(time.process_time() - begun)
-            size[:, queried[number]] += wire.TUPLE_BYTES * changed
+            work.append(time.process_time() - started)
+            size[:, queried[number]] += costs.TUPLE_BYTES * changed
         # a server works on its own queries one after the other: half of them come before a query, on average
         each = np.bincount(queried, work, minlength=SERVERS)
         busiest = shared + float(each.max()) / 2
         if second == 0:
-            self.outcome.starts += [4 * wire.travel(0) + wire.travel(wire.QUERY_BYTES) + one for one in work]
+            self.outcome.starts += [
+                4 * costs.travel(0) + costs.travel(costs.QUERY_BYTES) + one for one in work
+            ]
             return
         self.outcome.seconds += 1
-        self.outcome.local_packets += wire.packets(size)
-        self.outcome.answers.append(wire.MEAN_WAIT_SECONDS + busiest + wire.travel(float(size.max())))
+        self.outcome.local_packets += costs.packets(size)
+        self.outcome.answers.append(costs.MEAN_WAIT_SECONDS + busiest + costs.travel(float(size.max())))
         self.outcome.updates += [
-            2 * wire.travel(wire.QUERY_BYTES) + shared + one
+            2 * costs.travel(costs.QUERY_BYTES) + shared + one
             for one, (focal, _) in zip(work, self.pairs, strict=True)
             if moved[focal]
         ]
@@ -121,16 +124,16 @@ class NearestExperiment:
     def _evaluate(
         self, number: int, focal: int, second: int, moved: Array, buckets: Buckets, server: Array
     ) -> Array:
-        """int[servers]: the tuples that each participating server sends. When there are
-        fewer than k, the focal object moves or five seconds are over, the search region is calculated anew.
+        """Returns [servers]: the tuples that each participating server sends. When there are fewer than k,
+        the focal object moves or five seconds are over, the search region is calculated again.
         """
-        query, centre = self.queries[number], self.world.places[focal]
+        query, centre = self.queries[number], self.world.positions[focal]
         near, far = (
             buckets.within(centre, query.radius) if query.radius else (np.zeros(0, np.int64), np.zeros(0))
         )
         near, far = near[near != focal], far[near != focal]
         if second:
-            self._told += 1
+            self._results += 1
             self._enough += len(far) >= self.k
         due = len(far) < self.k or moved[focal] or second % ADJUST_SECONDS == 0
         while due:
@@ -147,29 +150,29 @@ class NearestExperiment:
         return self._differences(query, *self._lists(near, far, server[near]), moved)
 
     def _lists(self, near: Array, far: Array, at: Array) -> tuple[Array, Array]:
-        """(objects, servers) without those that are not among the k nearest of their server."""
+        """Returns (objects, servers) without those that are not among the k nearest of their server."""
         kept = np.ones(len(near), bool)
         if len(near) > self.k:
-            for place in np.flatnonzero(np.bincount(at) > self.k):
-                there = np.flatnonzero(at == place)
+            for server in np.flatnonzero(np.bincount(at) > self.k):
+                there = np.flatnonzero(at == server)
                 kept[there[np.argpartition(far[there], self.k)[self.k :]]] = False
         return near[kept], at[kept]
 
-    def _differences(self, query: _Query, near: Array, at: Array, moved: Array) -> Array:
-        """Tuples a server: who entered its list or left it, and who is in it at another place."""
+    def _differences(self, query: _NearestQuery, near: Array, at: Array, moved: Array) -> Array:
+        """Returns tuples per server: objects that entered its list, left it, or moved within it."""
         mark = self._mark
-        mark[query.near] = query.at
+        mark[query.objects] = query.servers
         stayed = mark[near] == at
-        mark[query.near] = -1
+        mark[query.objects] = -1
         mark[near] = at
-        left = query.at[mark[query.near] != query.at]
+        left = query.servers[mark[query.objects] != query.servers]
         mark[near] = -1
-        query.near, query.at = near, at
-        told = np.concatenate([at[~stayed | moved[near]], left])
-        return np.bincount(told, minlength=SERVERS)
+        query.objects, query.servers = near, at
+        sent = np.concatenate([at[~stayed | moved[near]], left])
+        return np.bincount(sent, minlength=SERVERS)
 
     def _local_distance(self, buckets: Buckets, centre: Array, own: int, focal: int, server: Array) -> float:
-        """The distance of the k-th nearest object at the focal object's server; if it has fewer, the
+        """Returns the distance of the k-th nearest object at the focal object's server; if it has fewer, the
         diagonal.
         """
         radius = math.sqrt(self.k / len(server))
@@ -181,7 +184,7 @@ class NearestExperiment:
             radius *= 1.5
         return DIAGONAL
 
-    def _note_handoffs(self) -> None:
+    def _add_handoffs(self) -> None:
         for query in self.queries:
-            entries = wire.OBJECT_ENTRY_BYTES * len(query.near)
-            self.outcome.handoffs.append(wire.handoff(len(np.unique(query.at)), entries))
+            entries = costs.OBJECT_ENTRY_BYTES * len(query.objects)
+            self.outcome.handoffs.append(costs.handoff(len(np.unique(query.servers)), entries))

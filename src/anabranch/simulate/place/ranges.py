@@ -1,7 +1,8 @@
-"""Continuous range queries (section 4) on nine servers: the stages of the moving family, a zone a server.
+"""Continuous range queries (section 4) on nine servers: the stages of the moving family, one zone per server,
+with a clock for each.
 
-In: a world, a share of the space and a value or none. Out: what it cost. Never: an answer of its own; what
-the regions send to the assemblers is what the family's stages send.
+In: a world, a share of the space and a value or none. Out: what it cost. What regions send to assemblers is
+what the family's stages send.
 
 Response times are those of the stages on this machine, with the time on the wire:
 - plan initialization: two round trips to find the focal object, a way to the participating servers, work;
@@ -11,24 +12,69 @@ Response times are those of the stages on this machine, with the time on the wir
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 import numpy as np
+import pyarrow as pa
 
-from anabranch.families.moving import messages
-from anabranch.kernels.moving_arrays import MINUS, PLUS
-from anabranch.model.control import Activate
-from anabranch.simulate.place import wire
-from anabranch.simulate.place.outcome import Outcome
-from anabranch.simulate.place.servers import ASSEMBLE, REGION, Second, Servers
-from anabranch.simulate.place.world import (
-    REPORT_SECONDS,
-    SERVERS,
-    Array,
-    World,
-    range_spec,
-    server_of,
-)
+from anabranch.chain.control import control_packets
+from anabranch.chain.order import Order
+from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
+from anabranch.chain.stages import CONTROL, ROUTE, Sender, Stage, in_order
+from anabranch.chain.state import State
+from anabranch.families.moving import server_messages as messages
+from anabranch.families.moving.kernels.arrays import MINUS, PLUS
+from anabranch.families.registry import family
+from anabranch.model.arrays import Array, Floats, Ints
+from anabranch.model.control_log import Activate, Control
+from anabranch.simulate.place import costs
+from anabranch.simulate.place.costs import PlaceOutcome
+from anabranch.simulate.place.world import REPORT_SECONDS, SERVERS, STREAM, World, range_spec, server_of
 
+REGION, ASSEMBLE = "region", "assemble"
 VALUES = {"objects": None, "count": "count", "max": "max(x)"}
+
+
+@dataclass
+class Second:
+    """What the stages did in one second, by their names."""
+
+    sent: dict[str, list[Packet]] = field(default_factory=dict)
+    spent: dict[str, Floats] = field(default_factory=dict)  # processor seconds, by server
+
+    def slowest(self, stage: str) -> float:
+        return float(self.spent[stage].max())
+
+
+class Servers:
+    def __init__(self) -> None:
+        chain = family("moving").chain(STREAM, SERVERS)
+        self._stages: list[Stage] = [Order(STREAM, chain), *chain.stages]
+        self._states: dict[tuple[int, int], State] = defaultdict(State)
+
+    def second(self, items: pa.RecordBatch | None, control: Sequence[Control] = ()) -> Second:
+        inboxes: dict[tuple[int, int], list[tuple[Sender, Packet]]] = defaultdict(list)
+        for count, packet in enumerate(control_packets(control)):
+            inboxes[ORDER, 0].append(((CONTROL, 0, count), packet))
+        if items is not None:
+            inboxes[ORDER, 0].append(((ROUTE, 0, 0), Packet(ORDER, 0, Kind.ITEMS, items, {"source": [0]})))
+        done = Second()
+        for depth, stage in enumerate(self._stages):
+            done.sent[stage.name], done.spent[stage.name] = [], np.zeros(SERVERS)
+            for zone in range(SERVERS):
+                if (depth, zone) not in inboxes:
+                    continue
+                started = time.process_time()
+                sent = stage.step(zone, self._states[depth, zone], in_order(inboxes[depth, zone]))
+                done.spent[stage.name][zone] = time.process_time() - started
+                done.sent[stage.name] += sent
+                for count, packet in enumerate(sent):
+                    if packet.stage != DELIVER:
+                        inboxes[packet.stage, packet.zone].append(((depth, zone, count), packet))
+        return done
 
 
 class RangeExperiment:
@@ -36,62 +82,62 @@ class RangeExperiment:
         self.world, self.kind, self.share = world, kind, share
         self.pairs = world.pairs()
         self.servers = Servers()
-        #: The participating server table: how many objects each server has told each query of.
-        self.held = np.zeros((len(self.pairs), SERVERS), np.int64)
-        self.outcome = Outcome(kind, share)
+        #: The participating server table: how many objects each server has sent for each query.
+        self.sent_objects = np.zeros((len(self.pairs), SERVERS), np.int64)
+        self.outcome = PlaceOutcome(kind, share)
 
-    def run(self, seconds: int) -> Outcome:
+    def run(self, seconds: int) -> PlaceOutcome:
         control = [Activate(number, f"q{number}", self._spec(pair)) for number, pair in enumerate(self.pairs)]
         for second in range(REPORT_SECONDS + 1 + seconds):
-            queried = server_of(self.world.places[self.pairs[:, 1]])
+            queried = server_of(self.world.positions[self.pairs[:, 1]])
             who = self.world.step()
             done = self.servers.second(self.world.items(who), control if second == 0 else ())
-            now = server_of(self.world.places[self.pairs[:, 1]])
-            size = self._take_fragments(done, queried)
+            now = server_of(self.world.positions[self.pairs[:, 1]])
+            size = self._add_fragments(done, queried)
             if second > REPORT_SECONDS:
-                self._note(done, size)
+                self._add_second(done, size)
                 self.outcome.crossings += int(np.count_nonzero(queried != now))
-        self._note_handoffs()
+        self._add_handoffs()
         self._probe()
         return self.outcome
 
     def _spec(self, pair: Array) -> dict[str, object]:
         return range_spec(pair, self.share, VALUES[self.kind])
 
-    def _take_fragments(self, done: Second, queried: Array) -> Array:
-        """bytes[sender, querying server] of this second's local results."""
+    def _add_fragments(self, done: Second, queried: Ints) -> Floats:
+        """Returns bytes[sender, querying server] of this second's local results."""
         size = np.zeros((SERVERS, SERVERS))
-        each = wire.TUPLE_BYTES if self.kind == "objects" else wire.VALUE_BYTES
+        each = costs.TUPLE_BYTES if self.kind == "objects" else costs.VALUE_BYTES
         for packet in messages.of_kind(done.sent[REGION], messages.FRAGMENTS):
             query, op = (packet.rows.column(name).to_numpy() for name in ("query", "op"))
             server = packet.facts["from"]
             size[server] += each * np.bincount(queried[query], minlength=SERVERS)
             if self.kind == "objects":
-                np.add.at(self.held[:, server], query[op == PLUS], 1)
-                np.subtract.at(self.held[:, server], query[op == MINUS], 1)
+                np.add.at(self.sent_objects[:, server], query[op == PLUS], 1)
+                np.subtract.at(self.sent_objects[:, server], query[op == MINUS], 1)
             else:
-                self.held[query, server] = 1
+                self.sent_objects[query, server] = 1
         return size
 
-    def _note(self, done: Second, size: Array) -> None:
+    def _add_second(self, done: Second, size: Floats) -> None:
         out = self.outcome
         out.seconds += 1
-        out.local_packets += wire.packets(size)
-        work, assembling = done.slowest(REGION), done.slowest(ASSEMBLE)
-        out.answers.append(wire.MEAN_WAIT_SECONDS + work + wire.travel(float(size.max())) + assembling)
-        out.updates.append(2 * wire.travel(wire.QUERY_BYTES) + work)
+        out.local_packets += costs.packets(size)
+        work, assembly = done.slowest(REGION), done.slowest(ASSEMBLE)
+        out.answers.append(costs.MEAN_WAIT_SECONDS + work + costs.travel(float(size.max())) + assembly)
+        out.updates.append(2 * costs.travel(costs.QUERY_BYTES) + work)
 
-    def _note_handoffs(self) -> None:
-        entry = wire.OBJECT_ENTRY_BYTES if self.kind == "objects" else wire.VALUE_ENTRY_BYTES
-        for table in self.held:
+    def _add_handoffs(self) -> None:
+        entry = costs.OBJECT_ENTRY_BYTES if self.kind == "objects" else costs.VALUE_ENTRY_BYTES
+        for table in self.sent_objects:
             self.outcome.handoffs.append(
-                wire.handoff(int(np.count_nonzero(table)), float(entry * table.sum()))
+                costs.handoff(int(np.count_nonzero(table)), float(entry * table.sum()))
             )
 
     def _probe(self) -> None:
-        """One query more, on servers that are at work."""
+        """Activates a few more queries, on servers that are at work."""
         first = len(self.pairs)
         for number, pair in enumerate(self.pairs[:: max(1, first // 5)][:5]):
             done = self.servers.second(None, [Activate(first + number, f"probe{number}", self._spec(pair))])
             work = done.slowest(REGION) + done.slowest(ASSEMBLE)
-            self.outcome.starts.append(4 * wire.travel(0) + wire.travel(wire.QUERY_BYTES) + work)
+            self.outcome.starts.append(4 * costs.travel(0) + costs.travel(costs.QUERY_BYTES) + work)

@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.families.moving.spec import Box, KNearest, Moving
+from anabranch.model.arrays import Floats, Ints
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
-
-Array = np.ndarray[Any, Any]
 
 SIDE = 3
 SERVERS = SIDE * SIDE
@@ -72,35 +71,37 @@ class World:
         self.size, self.second = size, -1
         self._random = np.random.default_rng(seed)
         count = size.objects
-        self.places = self._random.uniform(0, 1, (count, 2))
+        self.positions = self._random.uniform(0, 1, (count, 2))
         self._low, self._high = np.zeros((count, 2)), np.ones((count, 2))
         region = np.arange(count - size.roaming) % SERVERS
         corner = np.stack([region % SIDE, region // SIDE], axis=1) / SIDE
         self._low[size.roaming :], self._high[size.roaming :] = corner + _INSIDE, corner + 1 / SIDE - _INSIDE
-        self.places = self._low + self.places * (self._high - self._low)
+        self.positions = self._low + self.positions * (self._high - self._low)
         self._heading = self._random.uniform(0, 2 * np.pi, count)
 
-    def step(self) -> Array:
-        """The objects that report in the next second, at their new places; they turn back at borders."""
+    def step(self) -> Ints:
+        """Returns the objects that report in the next second, at their new positions; they turn back at
+        borders.
+        """
         self.second += 1
         who = np.arange(self.second % REPORT_SECONDS, self.size.objects, REPORT_SECONDS)
         if self.second >= REPORT_SECONDS:
             self._heading[who] += self._random.normal(0, 0.3, len(who))
             stride = STRIDE * np.stack([np.cos(self._heading[who]), np.sin(self._heading[who])], axis=1)
-            moved = self.places[who] + stride
+            moved = self.positions[who] + stride
             kept = np.clip(moved, self._low[who], self._high[who])
             self._heading[who] += np.where((kept != moved).any(axis=1), np.pi, 0.0)
-            self.places[who] = kept
+            self.positions[who] = kept
         return who
 
-    def items(self, who: Array) -> pa.RecordBatch:
-        x, y = self.places[who].T
+    def items(self, who: Ints) -> pa.RecordBatch:
+        x, y = self.positions[who].T
         columns = {"t": np.full(len(who), self.second), "o": who, "x": x.copy(), "y": y.copy()}
         return pa.record_batch({name: pa.array(column) for name, column in columns.items()})
 
-    def pairs(self) -> Array:
-        """(focal object, issuer) of every query: global objects, drawn in the region of each server."""
-        region = server_of(self.places[: self.size.roaming])
+    def pairs(self) -> Ints:
+        """Returns (focal object, issuer) per query: global objects, drawn in the region of each server."""
+        region = server_of(self.positions[: self.size.roaming])
         out = []
         for server in range(SERVERS):
             there = np.flatnonzero(region == server)
@@ -109,17 +110,17 @@ class World:
         return np.concatenate(out)
 
 
-def server_of(places: Array) -> Array:
-    """The regional server of each point: row by row over the square."""
-    column, row = np.minimum((places * SIDE).astype(np.int64), SIDE - 1).T
+def server_of(positions: Floats) -> Ints:
+    """Returns the regional server of each position: row by row over the square."""
+    column, row = np.minimum((positions * SIDE).astype(np.int64), SIDE - 1).T
     return np.asarray(row * SIDE + column)
 
 
-def range_spec(pair: Array, share: float, value: str | None = None) -> dict[str, Any]:
-    """A square that covers a share of the space around a focal object."""
+def range_spec(pair: Ints, share: float, value: str | None = None) -> dict[str, Any]:
+    """Returns a square that covers a share of the space around a focal object."""
     side = float(np.sqrt(share))
     return Moving(Box(side, side), str(pair[0]), value=value, issuer=str(pair[1])).to_json()
 
 
-def nearest_spec(pair: Array, k: int) -> dict[str, Any]:
+def nearest_spec(pair: Ints, k: int) -> dict[str, Any]:
     return Moving(KNearest(k), str(pair[0]), issuer=str(pair[1])).to_json()

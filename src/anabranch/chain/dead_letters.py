@@ -1,0 +1,62 @@
+"""Dead letters: the rows that are no items or came late, each with a reason and its original content.
+
+`checked` finds the rows that can be no items. Which items are late is known only in stream order; the stage
+`order` finds those.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.chain.json_rows import json_lines
+from anabranch.model.arrays import Array
+from anabranch.model.stream import Stream
+
+SCHEMA = pa.schema([("reason", pa.string()), ("content", pa.string())])
+
+LATE, MALFORMED = "late", "malformed"
+
+#: A column beside those of the stream: the text of a row that its format could not read, null for all others.
+CORRUPT = "#corrupt"
+
+
+def dead_letters(rows: pa.RecordBatch, stream: Stream, reason: str) -> pa.RecordBatch:
+    """Returns rows for the dead letters; the content is the row as JSON. Slow: for the few rows that are
+    wrong.
+    """
+    names = [column.name for column in stream.columns if column.name in rows.schema.names]
+    return _letters(reason, pa.array(json_lines(rows.select(names)), pa.string()))
+
+
+def checked(batch: pa.RecordBatch, stream: Stream) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Returns the rows that are items, and dead letters of the others."""
+    dead: list[pa.RecordBatch] = []
+    if CORRUPT in batch.schema.names:
+        corrupt = batch.column(CORRUPT)
+        if corrupt.null_count < batch.num_rows:
+            wrong = pc.is_valid(corrupt)
+            dead.append(_letters(MALFORMED, corrupt.filter(wrong).cast(pa.string())))
+            batch = batch.filter(pc.invert(wrong))
+    timeless = _timeless(batch, stream)
+    if timeless is not None and timeless.any():
+        reason = f"no time: column {stream.time!r} is missing or not finite"
+        dead.append(dead_letters(batch.filter(pa.array(timeless)), stream, reason))
+        batch = batch.filter(pa.array(~timeless))
+    return batch, pa.concat_batches(dead) if dead else pa.record_batch([[], []], schema=SCHEMA)
+
+
+def _letters(reason: str, contents: pa.Array) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([reason] * len(contents), pa.string()), contents], schema=SCHEMA)
+
+
+def _timeless(batch: pa.RecordBatch, stream: Stream) -> Array | None:
+    """Returns for each row whether its time is missing; None if no row's is."""
+    if stream.time is None or not batch.num_rows:
+        return None
+    column = batch.column(stream.time)
+    if pa.types.is_floating(column.type):
+        finite = pc.fill_null(pc.is_finite(column), False)
+        return np.asarray(~finite.to_numpy(zero_copy_only=False))
+    return np.asarray(column.is_null()) if column.null_count else None

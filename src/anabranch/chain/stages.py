@@ -1,0 +1,140 @@
+"""The contract of a stage, and of a chain of them.
+
+A stage is a pure function over arrays: what it returns and what it puts into the state follow from the zone,
+the state and the packets alone. No clock, no randomness that is not seeded from its input, no files.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.chain.packets import Packet
+from anabranch.chain.state import State
+from anabranch.model.arrays import Array
+from anabranch.model.stream import Stream
+
+#: Who sent a packet: (stage, zone, count). Sorting by it gives the order in which a step sees its packets.
+Sender = tuple[int, int, int]
+Inbox = list[tuple[Sender, Packet]]
+
+#: The senders that are not stages; control comes before items.
+CONTROL: int = -2
+ROUTE: int = -1
+
+
+class Stage(ABC):
+    """One step of a chain. `zones` is how many zones it has, numbered from 0."""
+
+    name: str
+    zones: int
+
+    @abstractmethod
+    def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
+        """Called at most once per batch for each zone, and never for a zone without packets.
+
+        Packets come in a fixed order: first back packets (from this or a later stage, in the batch before),
+        then by the stage that sent them, the sender's zone, and the order in which it sent them.
+
+        From order come, in stream order: ACTIVATE and CANCEL to every zone of every stage (and REBALANCE, for
+        families that know what to do with it), ITEMS to the zones
+        of the first stage as the family's spread says, and last, in every batch that brings control or items,
+        one PROGRESS to every zone of every stage; a batch may also bring back packets alone. PROGRESS facts:
+        `number` (of the next item), `time` (no item that is still to come is older; None before the first),
+        `last` (time of the last item), `origin` (time of the first item), `ended` (the stream has ended).
+
+        A packet returned for a later stage arrives in the same batch. One for this or an earlier stage is a
+        back packet: it arrives at the start of the next batch. One for DELIVER leaves the chain.
+        """
+
+
+class Spread(ABC):
+    """How order deals items out to the zones of the first stage of a family."""
+
+    @abstractmethod
+    def deal(self, items: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """(zone, items for it), each zone's items in stream order; `items` are numbered and not empty."""
+
+
+class Broadcast(Spread):
+    """Every zone gets every item."""
+
+    def __init__(self, zones: int) -> None:
+        self.zones = zones
+
+    def deal(self, items: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for zone in range(self.zones):
+            yield zone, items
+
+
+class Slices(Spread):
+    """Each zone gets a run of consecutive items; for stages that look at items one by one."""
+
+    def __init__(self, zones: int, least: int = 1024) -> None:
+        self.zones, self.least = zones, least
+
+    def deal(self, items: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        size = max(self.least, -(-items.num_rows // self.zones))
+        for zone, first in enumerate(range(0, items.num_rows, size)):
+            yield zone, items.slice(first, size)
+
+
+class ByZone(Spread):
+    """Each item goes to the zone that a function of the items says."""
+
+    def __init__(self, zone_of: Callable[[pa.RecordBatch], Array]) -> None:
+        self.zone_of = zone_of
+
+    def deal(self, items: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        zones = self.zone_of(items)
+        order = np.argsort(zones, kind="stable")
+        sorted_zones = zones[order]
+        starts = np.flatnonzero(np.r_[True, sorted_zones[1:] != sorted_zones[:-1]])
+        if len(starts) == 1:
+            yield int(zones[0]), items
+            return
+        dealt = items.take(pa.array(order))
+        for first, stop in zip(starts, np.r_[starts[1:], len(order)], strict=True):
+            yield int(sorted_zones[first]), dealt.slice(first, stop - first)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The stages of one family on one stream, after order."""
+
+    stages: tuple[Stage, ...]
+    spread: Spread
+
+    def zones(self, depth: int) -> int:
+        """How many zones the stage at this depth has; depth 0 is order, which has one."""
+        return 1 if depth == 0 else self.stages[depth - 1].zones
+
+    def addresses(self) -> Iterator[tuple[int, int]]:
+        """(depth, zone) of every zone after order."""
+        for depth, stage in enumerate(self.stages, start=1):
+            for zone in range(stage.zones):
+                yield depth, zone
+
+    def back_sender(self, sender: Sender) -> Sender:
+        """The sender of a back packet, so that it sorts before everything that the next batch brings
+        itself.
+        """
+        return (sender[0] - len(self.stages) - 100, sender[1], sender[2])
+
+
+class HasChain(Protocol):
+    """A family, as far as a runner is concerned."""
+
+    def chain(self, stream: Stream, zones: int) -> Chain:
+        """The stages for this stream, with `zones` zones where a stage can have any number."""
+        ...
+
+
+def in_order(packets: Sequence[tuple[Sender, Packet]]) -> list[Packet]:
+    """Packets as a step gets them."""
+    return [packet for _, packet in sorted(packets, key=lambda pair: pair[0])]

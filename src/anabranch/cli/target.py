@@ -1,0 +1,97 @@
+"""The target of a command: a job on this machine, or one behind a service.
+
+    with open_target("http://127.0.0.1:8321") as job:     # or a job.toml, or the folder of its sink
+        job.cancel("vela", None)
+
+The commands do the same with either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from anabranch.model.stream import Stream
+    from anabranch.model.subscription import Moment
+    from anabranch.results.writing import ResultTables
+
+URL = "--url"
+SCHEMES = ("http://", "https://")
+
+TargetOrAddress = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="A job.toml, the folder of its sink, or the address of a service (also as --url ADDRESS; "
+        "ANABRANCH_TOKEN has the token).",
+        show_default=False,
+    ),
+]
+
+#: What is said of a subscription.
+FIELDS = (
+    *("number", "name", "label", "stream", "family", "kind", "state", "activate", "cancel"),
+    *("origin", "created", "cancelled", "owner", "query"),
+)
+
+
+class TargetJob(Protocol):
+    """A job that has run, or runs."""
+
+    def subscribe(
+        self, name: str, query: str, activate: Moment | None, deliver: str | None = None
+    ) -> dict[str, Any]:
+        """Returns the FIELDS of the new subscription."""
+
+    def cancel(self, name: str, time: Moment | None) -> None: ...
+
+    def subscriptions(self, every: bool, counts: bool = False) -> list[dict[str, Any]]:
+        """Returns the FIELDS of all subscriptions by number, and `delivery`: how far sending has come. With
+        `counts` also how many `results` each has.
+        """
+
+    def results(self, name: str) -> tuple[str, list[ResultTables]]:
+        """Returns a subscription's query, and the results of each of its parts."""
+
+    def streams(self) -> dict[str, Stream]: ...
+
+    def dead_letters(self, stream: str) -> Iterator[pa.Table]: ...
+
+
+@contextmanager
+def open_target(target: str) -> Iterator[TargetJob]:
+    if target.startswith(SCHEMES):
+        from anabranch.cli.remote import RemoteJob
+
+        with RemoteJob(target) as remote:
+            yield remote
+        return
+    from anabranch.cli.local import LocalJob
+
+    with LocalJob(target) as local:
+        yield local
+
+
+class CommandWithAddress(TyperCommand):
+    """A command whose TARGET may be given as --url ADDRESS."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, target_first(args))
+
+
+def target_first(args: list[str]) -> list[str]:
+    """`x --url http://a` is `http://a x`; what comes after -- is no option."""
+    end = args.index("--") if "--" in args else len(args)
+    for index, argument in enumerate(args[:end]):
+        if argument == URL and index + 1 < end:
+            return [args[index + 1], *args[:index], *args[index + 2 :]]
+        if argument.startswith(f"{URL}="):
+            return [argument.removeprefix(f"{URL}="), *args[:index], *args[index + 1 :]]
+    return args

@@ -1,0 +1,179 @@
+"""The home zone's work: the last report per tick and object, moves and departures for the regions, and focal
+updates for the regions that they concern.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from anabranch.families.moving.kernels.arrays import BLOCK, ZERO, Int, Metric, Record
+from anabranch.families.moving.kernels.region_layout import RegionLayout, mark_zones, zone_of
+from anabranch.families.moving.kernels.shapes import extent, grid_x
+from anabranch.model.arrays import Array, Bools, Bytes, Floats, Ints, Words
+from anabranch.numeric.jit import inner, kernel, twig
+
+#: What a home zone knows of an object: the last report that went to a region; number and zone are -1 before
+#: the first.
+KNOWN = np.dtype([("x", np.float64), ("y", np.float64), ("number", np.int64), ("zone", np.int64)], align=True)
+
+#: An entry of the forwarding request table: a query that follows an object.
+FOLLOWER = np.dtype(
+    [
+        ("query", np.int64),
+        ("first_item", np.int64),  # the number of the first report it sees
+        ("last_tick", np.int64),
+        ("shape", np.int64),
+        ("a", np.float64),
+        ("b", np.float64),
+    ],
+    align=True,
+)
+
+#: A report in stream order; `index` is the object's in its home zone.
+REPORT = np.dtype(
+    [
+        ("tick", np.int64),
+        ("index", np.int64),
+        ("x", np.float64),
+        ("y", np.float64),
+        ("number", np.int64),
+        ("expires", np.int64),
+    ],
+    align=True,
+)
+
+
+#: What the last report of an object said, for queries for nearest objects; number -1: none that one could
+#: see.
+RECORD = np.dtype(
+    [("x", np.float64), ("y", np.float64), ("number", np.int64), ("expires", np.int64)], align=True
+)
+
+#: The shape of an entry whose query is for nearest objects: one zone has it, by its number.
+ONE_ZONE = 2
+
+_LEAVES, _NONE = np.int64(1), ZERO
+
+
+class Followers(NamedTuple):
+    """The forwarding request table: the queries that follow an object are entries first[index] up to, but not
+    with, first[index + 1].
+    """
+
+    first: Ints
+    entries: Array  # FOLLOWER
+
+
+@kernel
+def last_of_tick(tick: Ints, index: Ints, count: Int) -> Bools:
+    """Whether each report is its object's last in its tick. Reports are by tick, of `count` objects."""
+    seen = np.full(count, np.int64(-1))
+    out = np.empty(len(tick), np.bool_)
+    for row in range(len(tick) - 1, -1, -1):
+        out[row] = seen[index[row]] != tick[row]
+        seen[index[row]] = tick[row]
+    return out
+
+
+@inner
+def _longer(array: Ints) -> Ints:
+    """Returns a table of twice the length."""
+    more = np.empty((2 * len(array), array.shape[1]), np.int64)
+    for row in range(len(array)):
+        for column in range(array.shape[1]):
+            more[row, column] = array[row, column]
+    return more
+
+
+@twig
+def _mark(metric: Metric, layout: RegionLayout, follower: Record, x: float, y: float, marks: Bytes) -> None:
+    """Marks the zones that participate in a query (PSet) when its focal point is there, and no others."""
+    if follower.shape == ONE_ZONE:
+        for zone in range(len(marks)):
+            marks[zone] = 0
+        marks[follower.query % layout.zones] = 1
+        return
+    low_x, high_x, low_y, high_y = extent(metric, follower.shape, follower.a, follower.b, x, y)
+    mark_zones(layout, low_x, high_x, low_y, high_y, marks)
+
+
+@inner
+def _appended(table: Ints, count: Int, a: Int, b: Int, c: Int, d: Int) -> Ints:
+    """Returns the table with one more row at `count`; twice as long if it was full."""
+    if count == len(table):
+        table = _longer(table)
+    table[count, 0] = a
+    table[count, 1] = b
+    table[count, 2] = c
+    table[count, 3] = d
+    return table
+
+
+@kernel
+def route_reports(
+    metric: Metric, layout: RegionLayout, reports: Array, known: Array, dirty: Bytes, followers: Followers
+) -> tuple[Ints, Ints]:
+    """Returns moves and focal updates, in stream order; `known` is brought up to date, and the blocks of it
+    that changed are marked.
+
+    moves: [n, 4], (zone, row of the report, 1 if the object leaves the zone or is gone, 0). updates:
+    [m, 4], (zone, row of the report, query, 1 the zone participates + 2 the focal point is known).
+    """
+    moves, move = np.empty((len(reports) + 1, 4), np.int64), ZERO
+    updates, update = np.empty((64, 4), np.int64), ZERO
+    old, new = np.zeros(layout.zones, np.uint8), np.zeros(layout.zones, np.uint8)
+    for row in range(len(reports)):
+        report, before = reports[row], known[reports[row].index]
+        zone = zone_of(layout, grid_x(metric, report.x), report.y)
+        is_gone = report.expires <= report.tick
+        if before.zone >= 0 and before.zone != zone:
+            moves = _appended(moves, move, before.zone, row, _LEAVES, _NONE)
+            move += 1
+        moves = _appended(moves, move, zone, row, np.int64(is_gone), _NONE)
+        move += 1
+        for entry in range(followers.first[report.index], followers.first[report.index + 1]):
+            follower = followers.entries[entry]
+            if report.number < follower.first_item or report.tick > follower.last_tick:
+                continue
+            _mark(metric, layout, follower, report.x, report.y, new)
+            for server in range(layout.zones):
+                old[server] = 0
+            if before.number >= follower.first_item:
+                _mark(metric, layout, follower, before.x, before.y, old)
+            for server in range(layout.zones):
+                if old[server] or new[server]:
+                    flags = np.int64(new[server]) + (0 if is_gone else 2)
+                    updates = _appended(updates, update, server, row, follower.query, flags)
+                    update += 1
+        before.x = report.x
+        before.y = report.y
+        before.number = report.number
+        before.zone = zone
+        dirty[report.index // BLOCK] = 1
+    return moves[:move], updates[:update]
+
+
+@kernel
+def update_records(
+    reports: Array, truths: Words, records: Array, record_truths: Words, dirty: Bytes
+) -> Floats:
+    """Returns where the object of each report was before, [2, n], NaN where nobody knew; the records (RECORD)
+    are brought up to date.
+    """
+    out = np.full((2, len(reports)), math.nan)
+    for row in range(len(reports)):
+        report, record = reports[row], records[reports[row].index]
+        if record.number >= 0:
+            out[0, row] = record.x
+            out[1, row] = record.y
+        record.x = report.x
+        record.y = report.y
+        record.number = report.number
+        record.expires = report.expires
+        for word in range(truths.shape[1]):
+            record_truths[report.index, word] = truths[row, word]
+        dirty[report.index // BLOCK] = 1
+    return out

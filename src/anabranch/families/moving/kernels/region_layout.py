@@ -1,0 +1,235 @@
+"""Which regional server a point belongs to, and which servers a range may touch.
+
+Every point of the plane belongs to exactly one region, and a region to zone `region % zones`, unless a split
+has given that part of the zone to another. `mark_zones` may mark a zone too many, never one too few: a region
+that the range does not touch has nothing to send and costs little.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from anabranch.families.moving.kernels.arrays import Int, Metric
+from anabranch.families.moving.kernels.shapes import extent, grid_x
+from anabranch.model.arrays import Bytes, Floats, Ints
+from anabranch.numeric.jit import kernel, leaf, twig
+
+#: Layouts: a grid over bounds, a list of rectangles, or (without bounds) the cells of a logarithmic grid.
+GRID, RECTANGLES, LOGARITHMIC = 0, 1, 2
+
+#: Steps within a factor of two of the logarithmic grid, and the power of two below which all is one step.
+STEPS = 8
+LEAST_POWER = -20
+
+#: A range that touches more cells than this is taken to touch all zones.
+MOST_CELLS = 4096
+
+
+class RegionLayout(NamedTuple):
+    kind: int
+    zones: int
+    columns: int
+    rows: int
+    x: float  # the low corner of the grid
+    y: float
+    per_x: float  # columns per unit of x
+    per_y: float
+    rectangles: Floats  # [:, 4]: low x, low y, high x, high y
+    #: [:, 4], in the order in which they came: (zone, axis, cut, other); what the zone has at or
+    #: beyond the cut, on axis 0 (x) or 1 (y), belongs to the other
+    splits: Floats
+
+
+@leaf
+def step_of(value: float, low: float, per_unit: float, count: Int) -> Int:
+    """Returns the column or row of a value; what lies beyond belongs to the nearest. Monotone in `value`."""
+    steps = (value - low) * per_unit
+    if not steps > 0.0:
+        return np.int64(0)
+    return np.int64(count - 1) if steps >= count else np.int64(steps)
+
+
+@leaf
+def log_step(value: float) -> Int:
+    """Returns the step of a value on a scale of STEPS steps for each factor of two, in both directions from
+    0. Monotone in `value`.
+
+    With 8 steps: 1 to 1.125 is one step, 1000 to 1024 another, 2.0 to 2.25, -2.25 to -2.0: a few per cent,
+    whatever the units.
+    """
+    mantissa, power = math.frexp(abs(value))  # abs(value) = mantissa * 2 ** power, 0.5 <= mantissa < 1
+    if power <= LEAST_POWER or value == 0.0:
+        return np.int64(0)
+    step = np.int64(1) + (power - LEAST_POWER - 1) * STEPS + np.int64((mantissa - 0.5) * 2.0 * STEPS)
+    return step if value > 0.0 else -step
+
+
+@leaf
+def _log_zone(column: Int, row: Int, zones: Int) -> Int:
+    return np.int64(((column * 73856093) ^ (row * 19349663)) & 0x7FFFFFFF) % zones
+
+
+@leaf
+def _beside(low: float, high: float, value: float) -> float:
+    """How far a value lies outside [low, high]."""
+    return max(low - value, 0.0, value - high)
+
+
+@leaf
+def _rectangle_distance(rectangles: Floats, index: Int, x: float, y: float) -> float:
+    dx = _beside(rectangles[index, 0], rectangles[index, 2], x)
+    dy = _beside(rectangles[index, 1], rectangles[index, 3], y)
+    return math.hypot(dx, dy)
+
+
+@leaf
+def _nearest_rectangle(rectangles: Floats, x: float, y: float) -> Int:
+    """Returns the first rectangle that contains the point, else the first of the nearest."""
+    best, least = np.int64(0), math.inf
+    for index in range(len(rectangles)):
+        distance = _rectangle_distance(rectangles, index, x, y)
+        if distance < least:
+            best, least = np.int64(index), distance
+    return best
+
+
+@leaf
+def zone_of(layout: RegionLayout, x: float, y: float) -> Int:
+    """Returns the zone of the regional server that a position belongs to; x as `grid_x` gives it."""
+    zone = _first_zone(layout, x, y)
+    for index in range(len(layout.splits)):
+        value = x if layout.splits[index, 1] == 0.0 else y
+        if zone == layout.splits[index, 0] and value >= layout.splits[index, 2]:
+            zone = np.int64(layout.splits[index, 3])
+    return zone
+
+
+@leaf
+def _first_zone(layout: RegionLayout, x: float, y: float) -> Int:
+    """The zone of a point before any split."""
+    if layout.zones == 1:
+        return np.int64(0)
+    if layout.kind == GRID:
+        column = step_of(x, layout.x, layout.per_x, layout.columns)
+        row = step_of(y, layout.y, layout.per_y, layout.rows)
+        return np.int64((row * layout.columns + column) % layout.zones)
+    if layout.kind == RECTANGLES:
+        return np.int64(_nearest_rectangle(layout.rectangles, x, y) % layout.zones)
+    return _log_zone(log_step(x), log_step(y), layout.zones)
+
+
+@leaf
+def _set_all(marks: Bytes, value: Int) -> None:
+    for zone in range(len(marks)):
+        marks[zone] = value
+
+
+@twig
+def mark_zones(
+    layout: RegionLayout, low_x: float, high_x: float, low_y: float, high_y: float, marks: Bytes
+) -> None:
+    """Sets marks[zone] = 1 for every zone that may hold a point of this box (bounds may be infinite), the
+    others 0.
+    """
+    _set_all(marks, 0)
+    if layout.zones == 1:
+        marks[0] = 1
+        return
+    _mark_first(layout, low_x, high_x, low_y, high_y, marks)
+    for index in range(len(layout.splits)):
+        high = high_x if layout.splits[index, 1] == 0.0 else high_y
+        if marks[np.int64(layout.splits[index, 0])] and high >= layout.splits[index, 2]:
+            marks[np.int64(layout.splits[index, 3])] = 1
+
+
+@twig
+def _mark_first(
+    layout: RegionLayout, low_x: float, high_x: float, low_y: float, high_y: float, marks: Bytes
+) -> None:
+    """`mark_zones` before any split."""
+    if layout.kind == GRID:
+        first = step_of(low_x, layout.x, layout.per_x, layout.columns)
+        last = step_of(high_x, layout.x, layout.per_x, layout.columns)
+        for row in range(
+            step_of(low_y, layout.y, layout.per_y, layout.rows),
+            step_of(high_y, layout.y, layout.per_y, layout.rows) + 1,
+        ):
+            for column in range(first, last + 1):
+                marks[(row * layout.columns + column) % layout.zones] = 1
+    elif layout.kind == RECTANGLES:
+        _mark_rectangles(layout, low_x, high_x, low_y, high_y, marks)
+    else:
+        _mark_logarithmic(layout, low_x, high_x, low_y, high_y, marks)
+
+
+@twig
+def _mark_rectangles(
+    layout: RegionLayout, low_x: float, high_x: float, low_y: float, high_y: float, marks: Bytes
+) -> None:
+    """A point p of the box lies within `half` of its centre c. If p is outside all rectangles and r is its
+    nearest, then d(c, r) - half <= d(p, r) <= d(p, s) <= d(c, s) + half for every other s; so r is within 2
+    * half of the least d(c, s). That also holds for every rectangle that reaches into the box, as d(c, r)
+    <= half.
+    """
+    x, y = (low_x + high_x) / 2, (low_y + high_y) / 2
+    dx, dy = high_x - x, high_y - y
+    half = math.hypot(dx, dy)
+    if not half < math.inf:
+        _set_all(marks, 1)
+        return
+    least = math.inf
+    for index in range(len(layout.rectangles)):
+        least = min(least, _rectangle_distance(layout.rectangles, index, x, y))
+    reach = (least + 2 * half) * (1 + 1e-9) + 1e-9 * (abs(x) + abs(y))
+    for index in range(len(layout.rectangles)):
+        if _rectangle_distance(layout.rectangles, index, x, y) <= reach:
+            marks[index % layout.zones] = 1
+
+
+@twig
+def _mark_logarithmic(
+    layout: RegionLayout, low_x: float, high_x: float, low_y: float, high_y: float, marks: Bytes
+) -> None:
+    if not (high_x - low_x < math.inf and high_y - low_y < math.inf):
+        _set_all(marks, 1)
+        return
+    columns = log_step(high_x) - log_step(low_x) + 1
+    rows = log_step(high_y) - log_step(low_y) + 1
+    if columns * rows > MOST_CELLS:
+        _set_all(marks, 1)
+        return
+    for column in range(log_step(low_x), log_step(high_x) + 1):
+        for row in range(log_step(low_y), log_step(high_y) + 1):
+            marks[_log_zone(column, row, layout.zones)] = 1
+
+
+@kernel
+def zones_of(metric: Metric, layout: RegionLayout, xs: Floats, ys: Floats) -> Ints:
+    """Returns the zone of the regional server that each position belongs to."""
+    out = np.empty(len(xs), np.int64)
+    for index in range(len(xs)):
+        out[index] = zone_of(layout, grid_x(metric, xs[index]), ys[index])
+    return out
+
+
+@kernel
+def participates(
+    metric: Metric, layout: RegionLayout, zone: Int, shape: Int, a: float, b: float, x: float, y: float
+) -> bool:
+    """Whether a zone is one of those that participate in a query (PSet) when its focal point is there."""
+    marks = np.zeros(layout.zones, np.uint8)
+    low_x, high_x, low_y, high_y = extent(metric, shape, a, b, x, y)
+    mark_zones(layout, low_x, high_x, low_y, high_y, marks)
+    return marks[zone] != 0
+
+
+@kernel
+def grid_xs(metric: Metric, xs: Floats) -> Floats:
+    """Returns the x by which regions know these positions."""
+    out = np.empty(len(xs))
+    for index in range(len(xs)):
+        out[index] = grid_x(metric, xs[index])
+    return out

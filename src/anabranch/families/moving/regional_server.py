@@ -1,0 +1,409 @@
+"""A regional server: its objects, the local parts of the queries it participates in, and the grid over both.
+
+It is kept in memory between batches and built from the state where a worker takes the zone over. The grid and
+the lists by age are never stored. Which slot a query has and how the grid is cut changes no result.
+
+| chunk      | holds                                                                                    |
+|------------|------------------------------------------------------------------------------------------|
+| objects/n  | the present objects with numbers in block n                                              |
+| locals/n   | the changing part of the queries with slots in block n, with their lists                 |
+| names/n    | names of objects                                                                         |
+| conditions | which bit is which condition                                                             |
+| nearest/.. | objects/n and locals/n of the server for nearest objects, its raster, and what is late   |
+| queries/n, cancelled | the queries, and those that are cancelled and not finished                     |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from anabranch.chain import control
+from anabranch.chain.packets import Packet
+from anabranch.chain.state import State
+from anabranch.families.moving import server_messages as messages
+from anabranch.families.moving.kernels.arrays import (
+    AGED_OBJECTS,
+    AGED_QUERIES,
+    BLOCK,
+    ENDS,
+    EVENT,
+    FOCAL,
+    MOVE,
+    MOVED,
+    NEAREST,
+    NEVER,
+    QUERY,
+    QUERY_BLOCK,
+    STARTS,
+    Metric,
+    MoveBatch,
+    ObjectGrid,
+    ServerArrays,
+    TickScratch,
+    new_objects,
+    new_queries,
+    records,
+)
+from anabranch.families.moving.kernels.object_grid import (
+    add_all_to_grid,
+    list_by_age,
+    remove_one_by_age,
+    unwatch_one,
+    watch_all,
+)
+from anabranch.families.moving.kernels.region_tick import run
+from anabranch.families.moving.object_names import ObjectNames
+from anabranch.families.moving.query_plans import ENDLESS, ConditionBits, ListStarts, MovingPlan
+from anabranch.families.moving.ticks import Ticks
+from anabranch.model.arrays import Array
+from anabranch.numeric.slots import Slots, grown
+
+OBJECTS, LOCALS = "objects/", "locals/"
+
+#: Objects per cell, if they were spread evenly; and the most memory for the bits of queries that watch cells.
+PER_CELL = 4
+MOST_WATCH_BYTES = 1 << 26
+LEAST_COLUMNS, MOST_COLUMNS = 4, 256
+
+_OF_PLAN = ("number", "mode", "shape", "a", "b", "k", "first_item")
+_STORED_OF_OBJECT = ("x", "y", "number", "expires")
+_STORED_OF_QUERY = (
+    *(
+        "condition",
+        "started",
+        "known",
+        "here",
+        "live",
+        "x",
+        "y",
+        "focal",
+        "expires",
+        "value",
+        "who",
+        "listed",
+    ),
+    *("centre_x", "centre_y", "reach", "slack"),
+)
+
+
+class RegionalServer:
+    def __init__(self, metric: Metric, names: ObjectNames, conditions: ConditionBits) -> None:
+        self.metric, self.names, self.conditions = metric, names, conditions
+        self.objects = new_objects(64)
+        self.truths = np.zeros((64, conditions.words), np.uint64)
+        self.query_slots = Slots(query=(QUERY, new_queries(1)[0]))
+        self.slot_of: dict[int, int] = {}  # by the number of a query
+        self.lists = np.zeros(64, np.int64)
+        self._list_starts = ListStarts()
+        self.ends = np.full((2, 2), -1, np.int64)
+        self.dirty_objects = np.zeros(1, np.uint8)
+        self.dirty_queries = np.zeros(1, np.uint8)
+        self._words = 1  # of a cell's bits: one bit per slot of a query
+        self._objects_in_grid = 0  # when the grid was built
+        self.grid = self._new_grid(0.0, 1.0, 0.0, 1.0, 1)
+
+    @property
+    def queries(self) -> Array:
+        """The records (QUERY) by slot; valid until a query is added."""
+        return self.query_slots["query"]
+
+    # queries
+
+    def add(self, plan: MovingPlan, condition: int, here: bool) -> None:
+        """Adds a query; `condition` is its bit, `here` whether this server participates."""
+        slot = self.query_slots.take()
+        self._fit_slots()
+        self._set_plan(slot, plan)
+        query = self.queries[slot]
+        query["condition"] = condition
+        if plan.point is not None:
+            query["here"] = here
+        self.dirty_queries[slot // QUERY_BLOCK] = 1
+
+    def _set_plan(self, slot: int, plan: MovingPlan) -> None:
+        self.slot_of[plan.number] = slot
+        query = self.queries[slot]
+        for name in _OF_PLAN:
+            query[name] = getattr(plan, name)
+        if plan.point is not None:  # a fixed focal point is known from the beginning
+            query["x"], query["y"] = plan.point
+            query["known"] = 1
+        if plan.mode == NEAREST:
+            query["list_start"] = self._list_starts.take(plan.k)
+            if self._list_starts.end > len(self.lists):
+                self.lists = grown(self.lists, 2 * self._list_starts.end, len(self.lists))
+
+    def remove(self, number: int) -> None:
+        slot = self.slot_of.pop(number)
+        query = self.queries[slot]
+        unwatch_one(self.queries, slot, self.grid)
+        remove_one_by_age(self.queries, self.ends, AGED_QUERIES, slot)
+        if query["mode"] == NEAREST:
+            self._list_starts.give_back(int(query["k"]), int(query["list_start"]))
+        self.query_slots.give_back(slot)
+        self.dirty_queries[slot // QUERY_BLOCK] = 1
+
+    def _fit_slots(self) -> None:
+        """Makes room for all slots in the marks of blocks and in the bits of cells."""
+        size = self.query_slots.size
+        blocks = -(-size // QUERY_BLOCK)
+        if blocks > len(self.dirty_queries):
+            more = np.zeros(blocks, np.uint8)
+            self.dirty_queries = np.concatenate([self.dirty_queries, more])
+        if size > 64 * self._words:
+            while size > 64 * self._words:
+                self._words *= 2
+            self.make_grid()
+
+    # objects
+
+    def make_room(self, count: int) -> None:
+        """Makes room for objects with numbers below `count`, and for the bits of all conditions."""
+        if self.conditions.words > self.truths.shape[1]:
+            more = self.conditions.words - self.truths.shape[1]
+            self.truths = np.concatenate([self.truths, np.zeros((len(self.truths), more), np.uint64)], axis=1)
+        old = len(self.objects)
+        if count > old:
+            more = max(old, count - old)
+            self.objects = np.concatenate([self.objects, new_objects(more)])
+            self.truths = np.concatenate([self.truths, np.zeros((more, self.truths.shape[1]), np.uint64)])
+            blocks = len(self.objects) // BLOCK + 1
+            self.dirty_objects = np.concatenate(
+                [self.dirty_objects, np.zeros(blocks - len(self.dirty_objects), np.uint8)]
+            )
+
+    def list_by_age(self) -> None:
+        """Builds the lists of objects and queries by the tick at which they expire again."""
+        for entries, which, there in (
+            (self.objects, AGED_OBJECTS, "present"),
+            (self.queries, AGED_QUERIES, "known"),
+        ):
+            mortal = np.flatnonzero((entries["expires"] != NEVER) & (entries[there] != 0))
+            entries["younger"] = entries["older"] = -1
+            order = mortal[np.argsort(entries["expires"][mortal], kind="stable")]
+            list_by_age(entries, self.ends, which, order)
+
+    def run(self, moves: MoveBatch, events: Array, last: int) -> Array:
+        """Returns the rows (ROW) of this server's fragments up to tick `last`; see kernels/region_tick."""
+        self._fit_grid(moves.records)
+        arrays = self.arrays()
+        scratch = self._scratch(moves.records)
+        return np.asarray(
+            run(self.metric, arrays, self.grid, self.names.arrays, moves, events, last, scratch)
+        )
+
+    def arrays(self) -> ServerArrays:
+        """Returns the arrays as kernels take them; valid until something grows."""
+        return ServerArrays(
+            self.objects,
+            self.truths,
+            self.queries,
+            self.lists,
+            self.ends,
+            self.dirty_objects,
+            self.dirty_queries,
+        )
+
+    def _scratch(self, moves: Array) -> TickScratch:
+        objects, queries = len(self.objects), len(self.queries)
+        most_k = int(self.queries["k"].max(initial=1))
+        expire = self.ends[AGED_OBJECTS, 0] >= 0 or (len(moves) > 0 and moves["expires"][0] != NEVER)
+        moved = objects if expire else min(objects, len(moves))  # an object changes once per tick
+        return TickScratch(
+            np.empty(moved, MOVED),
+            np.empty((moved, self.truths.shape[1]), np.uint64),
+            np.empty(queries, np.int64),
+            np.empty(queries, np.int64),
+            np.empty(max(objects, queries), np.int64),
+            np.empty(self._words, np.int64),
+            np.empty(most_k, np.int64),
+            np.empty(most_k, np.float64),
+        )
+
+    # the grid
+
+    def _fit_grid(self, moves: Array) -> None:
+        """Builds the grid again when it no longer fits: twice as many objects, or many reports from beyond
+        its border.
+        """
+        if not len(moves):
+            return
+        grid = self.grid
+        beyond = (moves["x"] < grid.x) | (moves["x"] > grid.x + grid.columns * grid.width)
+        beyond |= (moves["y"] < grid.y) | (moves["y"] > grid.y + grid.rows * grid.height)
+        count = np.count_nonzero(self.objects["present"]) + np.count_nonzero(
+            self.objects["present"][moves["who"]] == 0
+        )
+        if count > 2 * self._objects_in_grid or 5 * np.count_nonzero(beyond) > len(beyond):
+            self.make_grid(moves)
+
+    def make_grid(self, moves: Array | None = None) -> None:
+        """Builds a grid over the middle 98 per cent of the objects (and of reports that are about to come),
+        with every object and query.
+        """
+        present = self.objects[self.objects["present"] != 0]
+        x, y, count = present["x"], present["y"], len(present)
+        if moves is not None:
+            x, y = np.concatenate([x, moves["x"]]), np.concatenate([y, moves["y"]])
+            count += len(np.unique(moves["who"]))
+        low_x, high_x = np.quantile(x, [0.01, 0.99]).tolist() if len(x) else (0.0, 1.0)
+        low_y, high_y = np.quantile(y, [0.01, 0.99]).tolist() if len(y) else (0.0, 1.0)
+        self._objects_in_grid = count
+        self.grid = self._new_grid(low_x, high_x, low_y, high_y, count)
+        add_all_to_grid(self.metric, self.objects, self.grid)
+        watch_all(self.metric, self.queries, self.grid)
+
+    def _new_grid(self, low_x: float, high_x: float, low_y: float, high_y: float, count: int) -> ObjectGrid:
+        most = min(MOST_COLUMNS, int((MOST_WATCH_BYTES / (8 * self._words)) ** 0.5))
+        side = max(LEAST_COLUMNS, min(most, int((count / PER_CELL) ** 0.5)))
+        wide, tall = high_x - low_x, high_y - low_y
+        return ObjectGrid(
+            low_x - 0.01 * wide,
+            low_y - 0.01 * tall,
+            wide * 1.02 / side if wide > 0 else 1.0,
+            tall * 1.02 / side if tall > 0 else 1.0,
+            side,
+            side,
+            np.full(side * side, -1, np.int32),
+            np.zeros((side * side, self._words), np.uint64),
+            np.zeros((side * side, self._words), np.uint64),
+        )
+
+    # what is stored
+
+    def load(self, state: State, plans: dict[int, MovingPlan], prefix: str = "") -> RegionalServer:
+        """Fills this server, which has nothing yet, from the chunks under a prefix."""
+        for key in state.keys(prefix + OBJECTS):
+            chunk = state.get(key)
+            assert chunk is not None
+            who = chunk["who"]
+            self.make_room(int(who.max()) + 1)
+            for name in _STORED_OF_OBJECT:
+                self.objects[name][who] = chunk[name]
+            self.objects["present"][who] = 1
+            self.truths[who, : chunk["truths"].shape[1]] = chunk["truths"]
+        chunks = [state.get(key) or {} for key in state.keys(prefix + LOCALS)]
+        if chunks:
+            self.query_slots.restore(np.concatenate([chunk["slot"] for chunk in chunks]))
+            self._fit_slots()
+        for chunk in chunks:
+            self._load_queries(chunk, plans)
+        self.make_grid()
+        self.list_by_age()
+        return self
+
+    def _load_queries(self, chunk: dict[str, Array], plans: dict[int, MovingPlan]) -> None:
+        taken = 0
+        numbers = zip(chunk["slot"].tolist(), chunk["number"].tolist(), strict=True)
+        for row, (slot, number) in enumerate(numbers):
+            self._set_plan(slot, plans[number])
+            query = self.queries[slot]
+            for name in _STORED_OF_QUERY:
+                query[name] = chunk[name][row]
+            if query["mode"] == NEAREST:
+                query["a"] = chunk["a"][row]
+                first, listed = int(query["list_start"]), int(query["listed"])
+                self.lists[first : first + listed] = chunk["lists"][taken : taken + listed]
+                taken += listed
+
+    def save(self, state: State, prefix: str = "") -> None:
+        """Stores the objects and queries that changed since the last call."""
+        for block in np.flatnonzero(self.dirty_objects).tolist():
+            first = block * BLOCK
+            who = first + np.flatnonzero(self.objects["present"][first : first + BLOCK])
+            there = self.objects[who]
+            chunk = {"who": who, "truths": self.truths[who]}
+            chunk |= {name: there[name] for name in _STORED_OF_OBJECT}
+            _put(state, f"{prefix}{OBJECTS}{block:08d}", chunk, len(who))
+        for block in np.flatnonzero(self.dirty_queries).tolist():
+            first = block * QUERY_BLOCK
+            slot = first + np.flatnonzero(self.queries["number"][first : first + QUERY_BLOCK] >= 0)
+            queries = self.queries[slot]
+            ranges = zip(queries["list_start"].tolist(), queries["listed"].tolist(), strict=True)
+            lists = [self.lists[start : start + listed] for start, listed in ranges]
+            chunk = {"slot": slot, "lists": np.concatenate([*lists, np.zeros(0, np.int64)])}
+            chunk |= {name: queries[name] for name in ("number", "a", *_STORED_OF_QUERY)}
+            _put(state, f"{prefix}{LOCALS}{block:08d}", chunk, len(slot))
+        self.dirty_objects[:] = 0
+        self.dirty_queries[:] = 0
+
+
+def _put(state: State, key: str, chunk: dict[str, Array], entries: int) -> None:
+    if entries:
+        state.put(key, chunk)
+    else:
+        state.drop(key)
+
+
+# what messages bring, as kernels take it
+
+
+def moves_in(packets: Sequence[Packet], server: RegionalServer) -> MoveBatch:
+    """Returns the moves of all home zones in stream order; the server gets room for them."""
+    columns = {name: messages.column(packets, name, MOVE[name]) for name in MOVE.names or ()}
+    server.make_room(max(len(server.names.arrays.start), int(columns["who"].max(initial=-1)) + 1))
+    moves, truths = records(MOVE, columns), messages.truths_in(packets, server.truths.shape[1])
+    if len(packets) > 1:
+        order = np.argsort(moves["number"], kind="stable")
+        moves, truths = moves[order], truths[order]
+    return MoveBatch(moves, truths)
+
+
+def focal_events(packets: Sequence[Packet], server: RegionalServer) -> Array:
+    """Returns the events (EVENT) of queries whose focal objects reported, as the home zones request them."""
+    focal = messages.of_kind(packets, messages.FOCAL_UPDATES)
+    requests = messages.of_kind(packets, messages.REQUESTS)
+    firsts = np.cumsum([0, *(packet.rows.num_rows for packet in focal)])[: len(focal)]
+    row = messages.column(requests, "focal", np.int64)
+    row += np.repeat(firsts, [packet.rows.num_rows for packet in requests])
+    flags = messages.column(requests, "flags", np.uint8)
+    events = np.zeros(len(row), EVENT)
+    for name, column in (
+        *(("tick", "tick"), ("x", "x"), ("y", "y"), ("focal", "who")),
+        ("expires", "expires"),
+    ):
+        events[name] = messages.column(focal, column, EVENT[name])[row]
+    events["kind"] = FOCAL
+    numbers = messages.column(requests, "query", np.int64)
+    events["slot"] = [server.slot_of.get(number, -1) for number in numbers.tolist()]
+    events["here"] = (flags & messages.PARTICIPATES) != 0
+    events["known"] = (flags & messages.IS_KNOWN) != 0
+    return events[events["slot"] >= 0]
+
+
+def query_events(
+    state: State, server: RegionalServer, updates: Array, ticks: Ticks, last: dict[int, int], final: int
+) -> Array:
+    """Returns the events (EVENT) of queries up to tick `final`, by tick and kind: ends, starts, and focal
+    updates. `last` are the last ticks of cancelled queries.
+    """
+    ends = [
+        (tick + 1, server.slot_of[number])
+        for number, tick in last.items()
+        if tick < final and number in server.slot_of
+    ]
+    starts = _starts(state, server, ticks, last, final)
+    few = np.zeros(len(ends) + len(starts), EVENT)
+    few["tick"] = [tick for tick, _ in [*ends, *starts]]
+    few["slot"] = [slot for _, slot in [*ends, *starts]]
+    few["kind"] = [ENDS] * len(ends) + [STARTS] * len(starts)
+    events = np.concatenate([few, updates])
+    # by `expires` as well: the list of queries by age is in order only if they come in order
+    return events[np.lexsort((events["expires"], events["kind"], events["tick"]))]
+
+
+def _starts(
+    state: State, server: RegionalServer, ticks: Ticks, last: dict[int, int], final: int
+) -> list[tuple[int, int]]:
+    """Returns (tick, slot) of the queries whose first tick is final now."""
+    out = []
+    queries = server.queries
+    waiting = queries["number"][(queries["number"] >= 0) & (queries["started"] == 0)].tolist()
+    active = control.queries(state) if waiting else {}
+    for number in waiting:
+        first = ticks.first_after(active[number].activate)
+        if first <= min(final, last.get(number, ENDLESS)):
+            out.append((first, server.slot_of[number]))
+    return out

@@ -1,0 +1,94 @@
+"""A stream as a job declares it becomes the stream of the model, once its columns are known.
+
+A declaration has lengths in the units of `time`; a Stream has them in stored units (microseconds where `time`
+is a timestamp). The times of subscriptions are brought into stored units likewise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from anabranch.model.columns import Column, ColumnType
+from anabranch.model.errors import JobError
+from anabranch.model.job import StreamDeclaration
+from anabranch.model.stream import MICROSECONDS, Stream, Time
+from anabranch.model.subscription import Moment
+from anabranch.model.suggestions import suggestion
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: The settings of a stream, as docs/queries.md describes them.
+STREAM_SETTINGS = tuple(
+    field.name for field in fields(Stream) if field.name not in ("name", "columns", "operators")
+)
+
+_LENGTHS = ("lateness", "tick", "expire")
+
+
+def declare(declaration: StreamDeclaration, columns: tuple[Column, ...]) -> Stream:
+    """Returns the stream of a declaration whose source has these columns."""
+    name, settings = declaration.name, dict(declaration.settings)
+    names = [column.name for column in columns]
+    for setting in ("time", "id", "object", "position"):
+        wanted = settings.get(setting, ())
+        for column in (wanted,) if isinstance(wanted, str) else wanted:
+            if column not in names:
+                raise JobError(
+                    f"stream {name}: {setting} = {column!r} is not one of its "
+                    f"columns{suggestion(column, names)}"
+                )
+    types = {column.name: column.type for column in columns}
+    if types.get(settings.get("time", "")) is ColumnType.TIMESTAMP:
+        settings |= {key: _microseconds(settings[key]) for key in _LENGTHS if key in settings}
+        settings.setdefault("tick", MICROSECONDS)
+    if "position" in settings:
+        settings["position"] = tuple(settings["position"])
+    _check_metric(name, settings)
+    return Stream(name, columns, **settings, operators=declaration.operators)
+
+
+def _check_metric(name: str, settings: dict[str, Any]) -> None:
+    """A unit of length has a meaning only on a globe; there, positions are longitude and latitude."""
+    if settings.get("metric") != "haversine":
+        if "unit" in settings:
+            raise JobError(
+                f'stream {name}: unit = {settings["unit"]!r} goes with metric = "haversine"; '
+                "euclidean distances are in the units of the position"
+            )
+    elif len(settings.get("position", ())) != 2:
+        raise JobError(
+            f'stream {name}: metric = "haversine" needs two columns as position: [longitude, latitude]'
+        )
+
+
+def stored_time(stream: Stream, moment: Moment | None, what: str) -> Time | None:
+    """Returns a time that a person gave, in the stored units of the stream's `time`. `what` names it in
+    errors.
+    """
+    if moment is None:
+        return None
+    if stream.time is None:
+        raise JobError(
+            f"{what}: stream {stream.name} has no time; declare one (time = ...) or leave the time out"
+        )
+    if stream.time_type is ColumnType.TIMESTAMP:
+        if isinstance(moment, datetime):
+            return (utc(moment) - EPOCH) // timedelta(microseconds=1)
+        return _microseconds(moment)
+    if isinstance(moment, datetime):
+        raise JobError(
+            f"{what}: {moment} is a date, but the time of stream {stream.name} ({stream.time}) is a number; "
+            "give a number in its units"
+        )
+    return moment
+
+
+def utc(moment: datetime) -> datetime:
+    """Returns a date and time with its offset; without one it is meant in UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def _microseconds(seconds: Time) -> int:
+    return round(seconds * MICROSECONDS)

@@ -1,0 +1,94 @@
+"""Manifests: one per batch, it says which files of results and dead letters belong to the batch.
+
+    results/<stream>/<table>/batch-000000000012-00001.parquet      written by the tasks of batch 12
+    dead_letters/<stream>/...                                       likewise
+    _anabranch/manifests/<stream>.<family>/000000000012.json        written last, atomically
+
+A batch exists once its manifest does. A batch that is repeated after a crash writes the same files again
+under the same names, so readers that follow the manifests see every result exactly once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from anabranch.model.files import written_atomically
+from anabranch.results.layout import Layout
+
+
+@dataclass
+class Manifest:
+    """What one batch of one family delivered. File names are relative to the sink's root."""
+
+    batch: int
+    results: dict[str, list[str]] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    dead: list[str] = field(default_factory=list)
+    back: list[str] = field(default_factory=list)
+    books: dict[str, Any] = field(default_factory=dict)
+    notes: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Manifests:
+    """The manifests below one sink, to write and to read. deliveries.py reads the files that they name."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    # writing
+
+    def commit(self, stream: str, family: str, manifest: Manifest) -> None:
+        """Makes a batch exist. The file `latest` saves readers that poll from listing a folder that grows."""
+        folder = self.layout.manifests(stream, family)
+        with written_atomically(folder / f"{manifest.batch:012d}.json") as file:
+            file.write_text(json.dumps(asdict(manifest)))
+        with written_atomically(folder / "latest") as file:
+            file.write_text(str(manifest.batch))
+
+    # reading
+
+    def latest(self, stream: str, family: str) -> int:
+        """Returns the number of the last batch, or -1."""
+        try:
+            return int((self.layout.manifests(stream, family) / "latest").read_text())
+        except FileNotFoundError:
+            return -1
+
+    def manifest(self, stream: str, family: str, batch: int) -> Manifest | None:
+        try:
+            return Manifest(
+                **json.loads((self.layout.manifests(stream, family) / f"{batch:012d}.json").read_bytes())
+            )
+        except FileNotFoundError:
+            return None
+
+    def written(self, stream: str, family: str, batch: int) -> float:
+        """Returns when a batch was delivered, in seconds since 1970."""
+        return (self.layout.manifests(stream, family) / f"{batch:012d}.json").stat().st_mtime
+
+    def ended(self, stream: str, family: str) -> bool:
+        """Whether the finite stream has been read to its end, and no back packet is under way."""
+        manifest = self.manifest(stream, family, self.latest(stream, family))
+        return manifest is not None and bool(manifest.books.get("ended")) and not manifest.back
+
+    def manifests(self, stream: str, family: str) -> Iterator[Manifest]:
+        for path in sorted(self.layout.manifests(stream, family).glob("*.json")):
+            yield Manifest(**json.loads(path.read_bytes()))
+
+    def books(self, stream: str) -> dict[str, Any]:
+        """Returns the books of a stream after its last batch: rows_in, processed, late, rejected, last."""
+        family = self.furthest(stream)
+        manifest = self.manifest(stream, family, self.latest(stream, family)) if family else None
+        return manifest.books if manifest else {}
+
+    def furthest(self, stream: str) -> str | None:
+        """Returns the family that has read most of a stream. Every family reads it on its own."""
+        furthest, most = None, -1
+        for family in self.layout.families(stream):
+            manifest = self.manifest(stream, family, self.latest(stream, family))
+            if manifest and manifest.books.get("rows_in", 0) > most:
+                furthest, most = family, manifest.books.get("rows_in", 0)
+        return furthest

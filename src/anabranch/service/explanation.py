@@ -1,0 +1,86 @@
+"""The plan of a job, explained: its streams and queries, from its file or from its sink.
+
+explanation_of(Path("job.toml"), columns_of)     # what would run
+explanation_of(Path("out"), columns_of)          # what runs, from the catalog
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.database import exists
+from anabranch.catalog.entries import Entry
+from anabranch.catalog.registration import bind_job, check_queries
+from anabranch.job.declarations import declare
+from anabranch.job.job_file import load_job
+from anabranch.job.source_files import sample_of
+from anabranch.model.columns import Column
+from anabranch.model.job import Job, StreamDeclaration
+from anabranch.model.stream import Stream
+from anabranch.planning.explain import Explanation, Sample, explained
+from anabranch.planning.sharing_groups import PlannedQuery
+from anabranch.results.layout import layout_for, layout_of
+
+#: Returns the columns of a source.
+ColumnsOf = Callable[[StreamDeclaration], tuple[Column, ...]]
+
+
+@dataclass(frozen=True)
+class JobQueries:
+    """The streams of a job, as they are and as they were declared, and the queries on them."""
+
+    streams: dict[str, Stream]
+    declarations: Mapping[str, StreamDeclaration]
+    queries: list[PlannedQuery]
+
+
+def explanation_of(target: Path, columns_of: ColumnsOf) -> Explanation:
+    """`target` is a job.toml or the folder of its sink; `columns_of` is asked where a job has not run."""
+    if target.is_file() or target.suffix == ".toml":
+        job = load_job(target)
+        check_queries(job)
+        found = job_queries(job, columns_of)
+    else:
+        with Catalog.existing(layout_of(target).catalog) as catalog:
+            found = catalog_queries(catalog)
+    return explained(found.queries, found.streams, samples_of(found.streams, found.declarations))
+
+
+def samples_of(
+    streams: Mapping[str, Stream], declarations: Mapping[str, StreamDeclaration]
+) -> dict[str, Sample]:
+    """Returns a few thousand items of each stream, where they can be read without Spark."""
+    return {name: sample_of(declarations.get(name), stream) for name, stream in streams.items()}
+
+
+def catalog_queries(catalog: Catalog) -> JobQueries:
+    streams = catalog.streams()
+    declarations = {name: catalog.declaration(name) for name in streams}
+    return JobQueries(streams, declarations, list(catalog.subscriptions()))
+
+
+def job_queries(job: Job, columns_of: ColumnsOf) -> JobQueries:
+    """Returns what would run: the file's subscriptions, with what was added or cancelled since it ran."""
+    known: dict[str, Stream] = {}
+    latest: dict[str, Entry] = {}
+    layout = layout_for(job)
+    if exists(layout.catalog):
+        with Catalog.existing(layout.catalog) as catalog:
+            known = catalog.streams()
+            latest = {entry.name: entry for entry in catalog.subscriptions(state=None)}
+    streams = {
+        name: replace(known[name], operators=one.operators)
+        if name in known
+        else declare(one, columns_of(one))
+        for name, one in job.streams.items()
+    }
+    cancelled = {name: entry.query for name, entry in latest.items() if not entry.active}
+    queries: list[PlannedQuery] = [
+        one for one in bind_job(job, streams) if cancelled.get(one.name) != one.query
+    ]
+    names = {one.name for one in queries}
+    queries += [e for e in latest.values() if e.active and e.name not in names and e.stream in streams]
+    return JobQueries(streams, job.streams, queries)

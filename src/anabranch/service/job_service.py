@@ -1,0 +1,205 @@
+"""What the service of a job does for a caller: register, cancel, list, read results.
+
+A caller sees only what it may see. Spark is not asked for anything: a running job follows the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.entries import ACTIVE, Entry, NewSubscription, dump_stream
+from anabranch.catalog.receivers import Receivers
+from anabranch.catalog.registration import bind_subscription, register
+from anabranch.catalog.tokens import Role, Tokens
+from anabranch.job.declarations import stored_time
+from anabranch.language.wxquery.recognise import is_wxquery
+from anabranch.model.errors import JobError, NameTaken
+from anabranch.model.stream import Stream, Time
+from anabranch.model.subscription import Moment, Subscription
+from anabranch.model.suggestions import suggestion
+from anabranch.results import pages
+from anabranch.results.deliveries import Deliveries
+from anabranch.results.layout import Layout
+from anabranch.sending.webhook import check_public
+from anabranch.service.errors import Refused, unknown
+from anabranch.service.models import DeliveryFacts, StreamFacts, SubscriptionFacts
+
+if TYPE_CHECKING:
+    from anabranch.spark.measures import Measure
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an owner may have, and how large a request may be."""
+
+    subscriptions: int = 1_000
+    requests_per_second: float = 50.0
+    listeners: int = 100
+    batches_kept: int = 1_000_000
+    body_bytes: int = 256 << 10
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who sends a request. Without tokens the service is open to this machine, and every caller may do
+    everything.
+    """
+
+    owner: str | None = None
+    role: Role = Role.ADMIN
+
+    @property
+    def sees_all(self) -> bool:
+        return self.role is not Role.USER
+
+    @property
+    def only(self) -> str | None:
+        """Whose subscriptions the caller sees; None: everybody's."""
+        return None if self.sees_all else self.owner
+
+    def may_see(self, entry: Entry) -> bool:
+        return self.sees_all or entry.owner == self.owner
+
+
+@dataclass
+class JobService:
+    """The service of one job.
+
+    `plan` computes who shares what, `network` the load of sites and links, `measured` asks Spark. They are
+    given by the program that starts the service, and may be called by several threads.
+    """
+
+    layout: Layout
+    plan: Callable[[], dict[str, Any]]
+    network: Callable[[], dict[str, Any]]
+    limits: Limits = field(default_factory=Limits)
+    measured: Callable[[], Iterable[Measure]] = tuple
+    local: bool = True  # it listens on loopback only
+    private_receivers: bool = False  # if it is not local: results may go to Kafka and to private addresses
+
+    def __post_init__(self) -> None:
+        self.catalog = Catalog.existing(self.layout.catalog)
+        self.tokens = Tokens(self.layout.catalog)
+        self.receivers = Receivers(self.layout.catalog)
+        self.deliveries = Deliveries(self.layout, pages.RECENT_BYTES)
+
+    def close(self) -> None:
+        self.catalog.close()
+        self.tokens.close()
+        self.receivers.close()
+
+    # streams
+
+    def stream(self, name: str) -> Stream:
+        streams = self.catalog.streams()
+        if name not in streams:
+            raise unknown(f"unknown stream {name!r}{suggestion(name, streams)}")
+        return streams[name]
+
+    def stream_facts(self, stream: Stream) -> StreamFacts:
+        return StreamFacts.of(stream, dump_stream(stream), self.deliveries.books(stream.name))
+
+    # subscriptions
+
+    def bind(self, query: str) -> NewSubscription:
+        """Returns a query as it would be registered, under any name; JobError if it would be refused."""
+        return bind_subscription(Subscription("checked", query), self.catalog.streams())
+
+    def subscribe(
+        self, caller: Caller, name: str, query: str, activate: Moment | None, deliver: str | None = None
+    ) -> Entry:
+        """Registers a query, with the refusals that the command line gives."""
+        if deliver is not None and not (self.local or self.private_receivers):
+            check_public(deliver)
+        subscription = Subscription(name, query, activate, deliver=deliver)
+        limit = None if caller.role is Role.ADMIN else self.limits.subscriptions
+        streams = self.catalog.streams()
+        try:
+            (number,) = register(self.catalog, self.deliveries, streams, [subscription], caller.owner, limit)
+        except NameTaken as taken:
+            raise self._name_taken(caller, taken) from None
+        return self.catalog.entry(number)
+
+    def _name_taken(self, caller: Caller, taken: NameTaken) -> Refused:
+        """Says nothing about a query that the caller may not see."""
+        hidden = not caller.may_see(self.catalog.subscription(taken.name))
+        message = f"the name {taken.name!r} is taken; choose another name" if hidden else str(taken)
+        return Refused(409, "taken", message)
+
+    def subscription(self, caller: Caller, name: str) -> Entry:
+        """Returns the newest subscription of that name that the caller may see."""
+        try:
+            entry = self.catalog.subscription(name)
+            if caller.may_see(entry):
+                return entry
+        except JobError:
+            pass
+        own = [entry for entry in self.subscriptions(caller, None) if name in (entry.name, entry.label)]
+        if own:
+            return own[-1]
+        names = dict.fromkeys(entry.name for entry in self.subscriptions(caller, None))
+        raise unknown(f"unknown subscription {name!r}{suggestion(name, names)}")
+
+    def subscriptions(self, caller: Caller, state: str | None = ACTIVE) -> list[Entry]:
+        return self.catalog.subscriptions(state=state, owner=caller.only)
+
+    def cancel(self, caller: Caller, name: str, moment: Moment | None) -> Entry:
+        """Cancels a subscription: now, or once the stream has passed a time."""
+        entry = self.subscription(caller, name)
+        time = stored_time(self.catalog.stream(entry.stream), moment, "at")
+        if self.catalog.subscription(entry.name).number != entry.number:  # somebody else has the name now
+            message = f"subscription {name!r} is cancelled already (at {entry.cancelled})"
+            raise Refused(409, "cancelled", message)
+        try:
+            return self.catalog.cancel(entry.name, time)
+        except JobError as error:
+            raise error if entry.active else Refused(409, "cancelled", str(error)) from None
+
+    def facts(self, entry: Entry) -> SubscriptionFacts:
+        return self.facts_of([entry])[0]
+
+    def facts_of(self, entries: Sequence[Entry]) -> list[SubscriptionFacts]:
+        sent = self.receivers.all()
+        out = []
+        for entry in entries:
+            parts = self.catalog.parts(entry) if is_wxquery(entry.query) else ()  # only these have several
+            facts = SubscriptionFacts.of(entry, [part.label for part in parts])
+            if entry.number in sent:
+                latest = self.deliveries.latest(entry.stream, entry.family)
+                facts.delivery = DeliveryFacts(**sent[entry.number].facts(latest))
+            out.append(facts)
+        return out
+
+    # what was delivered
+
+    def results(self, caller: Caller, name: str) -> pages.PageReader:
+        """Returns a reader of a subscription's results."""
+        entry = self.subscription(caller, name)
+        kept = None if caller.sees_all else self.limits.batches_kept
+        reader = pages.result_reader(self.deliveries, entry, self.catalog.stream(entry.stream))
+        return replace(reader, kept=kept)
+
+    def dead_letters(self, stream: str) -> pages.PageReader:
+        """Returns a reader of the rows of a stream that were late or rejected."""
+        self.stream(stream)
+        first = self.catalog.subscriptions(stream=stream, state=None)[:1]
+        return pages.dead_letter_reader(self.deliveries, stream, first[0].family if first else None)
+
+
+def moment_of(value: Time | str | None, what: str) -> Moment | None:
+    """Returns a time as JSON or a query string has it: a number, or a date in a text."""
+    if value is None or (isinstance(value, int | float) and isfinite(value)):
+        return value
+    for read in (int, float, datetime.fromisoformat):
+        try:
+            moment = read(str(value))
+        except ValueError:
+            continue
+        if isinstance(moment, datetime) or isfinite(moment):
+            return moment
+    raise JobError(f"{what} {value} is not a time: give a number, or a date such as 2026-01-31T12:00:00Z")
