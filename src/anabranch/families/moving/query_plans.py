@@ -152,9 +152,11 @@ class ListStarts:
 
     def __init__(self, first: int = 0) -> None:
         self.end = first
+        self.most_k = 0  # of all lists so far
         self._free: dict[int, list[int]] = {}
 
     def take(self, k: int) -> int:
+        self.most_k = max(self.most_k, k)
         free = self._free.get(k)
         if free:
             return free.pop()

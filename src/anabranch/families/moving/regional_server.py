@@ -29,14 +29,19 @@ from anabranch.families.moving.kernels.arrays import (
     BLOCK,
     ENDS,
     EVENT,
+    FENCE,
+    FENCE_BITS,
     FOCAL,
+    LISTED,
     MOVE,
     MOVED,
     NEAREST,
     NEVER,
+    PRESENT,
     QUERY,
     QUERY_BLOCK,
     STARTS,
+    FenceIndex,
     Metric,
     MoveBatch,
     ObjectGrid,
@@ -46,6 +51,7 @@ from anabranch.families.moving.kernels.arrays import (
     new_queries,
     records,
 )
+from anabranch.families.moving.kernels.fence_index import count_cells, index_cells, place_fences
 from anabranch.families.moving.kernels.object_grid import (
     add_all_to_grid,
     list_by_age,
@@ -55,6 +61,7 @@ from anabranch.families.moving.kernels.object_grid import (
 )
 from anabranch.families.moving.kernels.region_tick import run
 from anabranch.families.moving.object_names import ObjectNames
+from anabranch.families.moving.query_bits import QueryBits
 from anabranch.families.moving.query_plans import ENDLESS, ConditionBits, ListStarts, MovingPlan
 from anabranch.families.moving.ticks import Ticks
 from anabranch.model.arrays import Array
@@ -66,6 +73,12 @@ OBJECTS, LOCALS = "objects/", "locals/"
 PER_CELL = 4
 MOST_WATCH_BYTES = 1 << 26
 LEAST_COLUMNS, MOST_COLUMNS = 4, 256
+#: Cells that all fences may touch, each counted for itself.
+MOST_FENCE_CELLS = 1 << 23
+
+_NO_FENCES = FenceIndex(
+    np.zeros(0, FENCE), np.zeros(0, np.int64), np.zeros(1, np.int32), np.zeros(0, FENCE_BITS)
+)
 
 _OF_PLAN = ("number", "mode", "shape", "a", "b", "k", "first_item")
 _STORED_OF_OBJECT = ("x", "y", "number", "expires")
@@ -100,9 +113,12 @@ class RegionalServer:
         self.ends = np.full((2, 2), -1, np.int64)
         self.dirty_objects = np.zeros(1, np.uint8)
         self.dirty_queries = np.zeros(1, np.uint8)
-        self._words = 1  # of a cell's bits: one bit per slot of a query
+        self.waiting: set[int] = set()  # slots of queries that have not started
+        self.tallies = np.array([0, 0, 1, 0], np.int64)
+        self._bits = QueryBits()
+        self._idle_moves = 0  # since somebody looked for objects in cells
         self._objects_in_grid = 0  # when the grid was built
-        self.grid = self._new_grid(0.0, 1.0, 0.0, 1.0, 1)
+        self.make_grid()
 
     @property
     def queries(self) -> Array:
@@ -114,12 +130,13 @@ class RegionalServer:
     def add(self, plan: MovingPlan, condition: int, here: bool) -> None:
         """Adds a query; `condition` is its bit, `here` whether this server participates."""
         slot = self.query_slots.take()
-        self._fit_slots()
+        self._fit_blocks()
         self._set_plan(slot, plan)
         query = self.queries[slot]
         query["condition"] = condition
         if plan.point is not None:
             query["here"] = here
+        self.waiting.add(slot)
         self.dirty_queries[slot // QUERY_BLOCK] = 1
 
     def _set_plan(self, slot: int, plan: MovingPlan) -> None:
@@ -129,7 +146,8 @@ class RegionalServer:
             query[name] = getattr(plan, name)
         if plan.point is not None:  # a fixed focal point is known from the beginning
             query["x"], query["y"] = plan.point
-            query["known"] = 1
+            query["known"] = query["fixed"] = 1
+        self._bits.add(query, slot)
         if plan.mode == NEAREST:
             query["list_start"] = self._list_starts.take(plan.k)
             if self._list_starts.end > len(self.lists):
@@ -140,22 +158,19 @@ class RegionalServer:
         query = self.queries[slot]
         unwatch_one(self.queries, slot, self.grid)
         remove_one_by_age(self.queries, self.ends, AGED_QUERIES, slot)
+        self._bits.remove(query, slot)
+        self.waiting.discard(slot)
         if query["mode"] == NEAREST:
             self._list_starts.give_back(int(query["k"]), int(query["list_start"]))
         self.query_slots.give_back(slot)
         self.dirty_queries[slot // QUERY_BLOCK] = 1
 
-    def _fit_slots(self) -> None:
-        """Makes room for all slots in the marks of blocks and in the bits of cells."""
-        size = self.query_slots.size
-        blocks = -(-size // QUERY_BLOCK)
+    def _fit_blocks(self) -> None:
+        """Makes room for all slots in the marks of blocks."""
+        blocks = -(-self.query_slots.size // QUERY_BLOCK)
         if blocks > len(self.dirty_queries):
             more = np.zeros(blocks, np.uint8)
             self.dirty_queries = np.concatenate([self.dirty_queries, more])
-        if size > 64 * self._words:
-            while size > 64 * self._words:
-                self._words *= 2
-            self.make_grid()
 
     # objects
 
@@ -188,6 +203,7 @@ class RegionalServer:
     def run(self, moves: MoveBatch, events: Array, last: int) -> Array:
         """Returns the rows (ROW) of this server's fragments up to tick `last`; see kernels/region_tick."""
         self._fit_grid(moves.records)
+        self._list_objects(len(events) > 0, len(moves.records))
         arrays = self.arrays()
         scratch = self._scratch(moves.records)
         return np.asarray(
@@ -204,11 +220,12 @@ class RegionalServer:
             self.ends,
             self.dirty_objects,
             self.dirty_queries,
+            self.tallies,
         )
 
     def _scratch(self, moves: Array) -> TickScratch:
         objects, queries = len(self.objects), len(self.queries)
-        most_k = int(self.queries["k"].max(initial=1))
+        most_k = max(1, self._list_starts.most_k)
         expire = self.ends[AGED_OBJECTS, 0] >= 0 or (len(moves) > 0 and moves["expires"][0] != NEVER)
         moved = objects if expire else min(objects, len(moves))  # an object changes once per tick
         return TickScratch(
@@ -217,7 +234,6 @@ class RegionalServer:
             np.empty(queries, np.int64),
             np.empty(queries, np.int64),
             np.empty(max(objects, queries), np.int64),
-            np.empty(self._words, np.int64),
             np.empty(most_k, np.int64),
             np.empty(most_k, np.float64),
         )
@@ -225,18 +241,17 @@ class RegionalServer:
     # the grid
 
     def _fit_grid(self, moves: Array) -> None:
-        """Builds the grid again when it no longer fits: twice as many objects, or many reports from beyond
-        its border.
+        """Builds the grid again when it no longer fits: twice as many objects, many reports from beyond its
+        border, or many new queries.
         """
-        if not len(moves):
-            return
-        grid = self.grid
-        beyond = (moves["x"] < grid.x) | (moves["x"] > grid.x + grid.columns * grid.width)
-        beyond |= (moves["y"] < grid.y) | (moves["y"] > grid.y + grid.rows * grid.height)
-        count = np.count_nonzero(self.objects["present"]) + np.count_nonzero(
-            self.objects["present"][moves["who"]] == 0
-        )
-        if count > 2 * self._objects_in_grid or 5 * np.count_nonzero(beyond) > len(beyond):
+        is_made = self._bits.fit(self.queries)
+        if len(moves):
+            grid = self.grid
+            beyond = (moves["x"] < grid.x) | (moves["x"] > grid.x + grid.columns * grid.width)
+            beyond |= (moves["y"] < grid.y) | (moves["y"] > grid.y + grid.rows * grid.height)
+            count = self.tallies[PRESENT] + np.count_nonzero(self.objects["present"][moves["who"]] == 0)
+            is_made &= count <= 2 * self._objects_in_grid and 5 * np.count_nonzero(beyond) <= len(beyond)
+        if not is_made:
             self.make_grid(moves)
 
     def make_grid(self, moves: Array | None = None) -> None:
@@ -245,31 +260,63 @@ class RegionalServer:
         """
         present = self.objects[self.objects["present"] != 0]
         x, y, count = present["x"], present["y"], len(present)
+        self.tallies[PRESENT] = count
         if moves is not None:
             x, y = np.concatenate([x, moves["x"]]), np.concatenate([y, moves["y"]])
             count += len(np.unique(moves["who"]))
-        low_x, high_x = np.quantile(x, [0.01, 0.99]).tolist() if len(x) else (0.0, 1.0)
-        low_y, high_y = np.quantile(y, [0.01, 0.99]).tolist() if len(y) else (0.0, 1.0)
         self._objects_in_grid = count
-        self.grid = self._new_grid(low_x, high_x, low_y, high_y, count)
-        add_all_to_grid(self.metric, self.objects, self.grid)
+        self._bits.assign(self.queries)
+        self.grid = self._new_grid(_middle(x), _middle(y), count)
+        self._fill_cells()
         watch_all(self.metric, self.queries, self.grid)
 
-    def _new_grid(self, low_x: float, high_x: float, low_y: float, high_y: float, count: int) -> ObjectGrid:
-        most = min(MOST_COLUMNS, int((MOST_WATCH_BYTES / (8 * self._words)) ** 0.5))
-        side = max(LEAST_COLUMNS, min(most, int((count / PER_CELL) ** 0.5)))
-        wide, tall = high_x - low_x, high_y - low_y
+    def _new_grid(self, x: tuple[float, float], y: tuple[float, float], count: int) -> ObjectGrid:
+        """Returns a grid between these bounds without objects, which nobody watches yet."""
+        words, fences = self._bits.words, self._bits.fences
+        most = min(MOST_COLUMNS, int((MOST_WATCH_BYTES / (8 * words)) ** 0.5))
+        side = max(LEAST_COLUMNS, min(most, int((max(count, len(fences)) / PER_CELL) ** 0.5)))
+        grid = self._empty_grid(x, y, side)
+        while side > LEAST_COLUMNS and (
+            count_cells(self.metric, self.queries, fences, grid) > MOST_FENCE_CELLS
+        ):
+            side = max(LEAST_COLUMNS, side // 2)
+            grid = self._empty_grid(x, y, side)
+        index = index_cells(self.metric, self.queries, *place_fences(self.queries, fences), grid)
+        return grid._replace(fences=index)
+
+    def _empty_grid(self, x: tuple[float, float], y: tuple[float, float], side: int) -> ObjectGrid:
+        wide, tall = x[1] - x[0], y[1] - y[0]
         return ObjectGrid(
-            low_x - 0.01 * wide,
-            low_y - 0.01 * tall,
+            x[0] - 0.01 * wide,
+            y[0] - 0.01 * tall,
             wide * 1.02 / side if wide > 0 else 1.0,
             tall * 1.02 / side if tall > 0 else 1.0,
             side,
             side,
             np.full(side * side, -1, np.int32),
-            np.zeros((side * side, self._words), np.uint64),
-            np.zeros((side * side, self._words), np.uint64),
+            np.zeros((side * side, self._bits.words), np.uint64),
+            np.zeros((side * side, self._bits.words), np.uint64),
+            self._bits.slots,
+            self._bits.latest,
+            _NO_FENCES,
         )
+
+    def _list_objects(self, now: bool, moves: int) -> None:
+        """Makes the lists of the objects in each cell, if somebody needs them now and they were not kept.
+
+        Where all queries are fences they are needed only when one starts. Keeping them costs each move more
+        than all else, so that ends once as many objects have moved as a new list would hold.
+        """
+        self._idle_moves = 0 if now or self._bits.needing_lists else self._idle_moves + moves
+        if self._idle_moves > self.tallies[PRESENT]:
+            self.tallies[LISTED] = 0
+        elif not self.tallies[LISTED]:
+            self._fill_cells()
+
+    def _fill_cells(self) -> None:
+        self.grid.first[:] = -1
+        add_all_to_grid(self.metric, self.objects, self.grid)
+        self.tallies[LISTED] = 1
 
     # what is stored
 
@@ -287,7 +334,7 @@ class RegionalServer:
         chunks = [state.get(key) or {} for key in state.keys(prefix + LOCALS)]
         if chunks:
             self.query_slots.restore(np.concatenate([chunk["slot"] for chunk in chunks]))
-            self._fit_slots()
+            self._fit_blocks()
         for chunk in chunks:
             self._load_queries(chunk, plans)
         self.make_grid()
@@ -302,6 +349,8 @@ class RegionalServer:
             query = self.queries[slot]
             for name in _STORED_OF_QUERY:
                 query[name] = chunk[name][row]
+            if not query["started"]:
+                self.waiting.add(slot)
             if query["mode"] == NEAREST:
                 query["a"] = chunk["a"][row]
                 first, listed = int(query["list_start"]), int(query["listed"])
@@ -328,6 +377,14 @@ class RegionalServer:
             _put(state, f"{prefix}{LOCALS}{block:08d}", chunk, len(slot))
         self.dirty_objects[:] = 0
         self.dirty_queries[:] = 0
+
+
+def _middle(values: Array) -> tuple[float, float]:
+    """Returns the bounds of the middle 98 per cent of some values."""
+    if not len(values):
+        return 0.0, 1.0
+    low, high = np.quantile(values, [0.01, 0.99]).tolist()
+    return low, high
 
 
 def _put(state: State, key: str, chunk: dict[str, Array], entries: int) -> None:
@@ -399,11 +456,11 @@ def _starts(
 ) -> list[tuple[int, int]]:
     """Returns (tick, slot) of the queries whose first tick is final now."""
     out = []
-    queries = server.queries
-    waiting = queries["number"][(queries["number"] >= 0) & (queries["started"] == 0)].tolist()
-    active = control.queries(state) if waiting else {}
-    for number in waiting:
+    active = control.queries(state) if server.waiting else {}
+    for slot in sorted(server.waiting):
+        number = int(server.queries["number"][slot])
         first = ticks.first_after(active[number].activate)
         if first <= min(final, last.get(number, ENDLESS)):
-            out.append((first, server.slot_of[number]))
+            out.append((first, slot))
+    server.waiting.difference_update(slot for _, slot in out)
     return out

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.model.arrays import Array, Bytes, Floats, Ints, Ints32, Words
-from anabranch.numeric.jit import inner
+from anabranch.numeric.jit import inner, leaf
 
 #: A number in a kernel; to numba, int64.
 Int = int | np.int64
@@ -23,6 +23,7 @@ Int = int | np.int64
 Record = Any
 
 ZERO: Int = np.int64(0)
+ONE: Int = np.int64(1)
 NEVER: Int = int(np.iinfo(np.int64).max)
 
 #: Shapes of a range.
@@ -50,6 +51,10 @@ LOST: Int = np.int64(2)
 #: The two lists by age: of objects, and of queries by their focal objects.
 AGED_OBJECTS: Int = np.int64(0)
 AGED_QUERIES: Int = np.int64(1)
+
+#: Tallies of a server: the last mark that was given to an object; how many objects are present; whether the
+#: lists of the objects in each cell are kept up to date; how many queries change in this tick.
+STAMP, PRESENT, LISTED, CHANGES = 0, 1, 2, 3
 
 #: Objects, and queries with their lists, are stored in blocks of this many.
 BLOCK = 4096
@@ -98,6 +103,7 @@ QUERY = np.dtype(
         ("known", _BYTE),  # its focal point is known
         ("here", _BYTE),  # this server participates
         ("live", _BYTE),  # all three
+        ("fixed", _BYTE),  # its focal point never moves
         ("old_live", _BYTE),
         ("old_x", _FLOAT),
         ("old_y", _FLOAT),
@@ -120,6 +126,8 @@ QUERY = np.dtype(
         ("inner_high_column", _SHORT),
         ("inner_low_row", _SHORT),
         ("inner_high_row", _SHORT),
+        ("bit", _SHORT),  # its bit in the cells that it watches, -1 for none
+        ("place", _SHORT),  # its place among the fences of the grid, -1 if it is none of them
         # a nearest query's search region, see search_circles; the centre is NaN where it has no circle
         ("centre_x", _FLOAT),
         ("centre_y", _FLOAT),
@@ -131,6 +139,27 @@ QUERY = np.dtype(
     ],
     align=True,
 )
+
+#: A fence: a query for a range around a fixed point, as far as it is compared with objects. One cache line.
+FENCE = np.dtype(
+    [
+        ("x", _FLOAT),
+        ("y", _FLOAT),
+        ("a", _FLOAT),
+        ("b", _FLOAT),
+        ("first_item", _INT),
+        ("number", _INT),
+        ("slot", _SHORT),
+        ("condition", _SHORT),
+        ("mode", _BYTE),
+        ("shape", _BYTE),
+    ],
+    align=True,
+)
+
+#: The fences of one word (places word * 64 to word * 64 + 63) at one cell, one bit each: those that watch the
+#: cell, and those in which whoever is in the cell is sure to be.
+FENCE_BITS = np.dtype([("watched", np.uint64), ("covered", np.uint64), ("word", _INT)], align=True)
 
 #: A report as a regional server gets it. `leaves`: the object is at another server now, or gone.
 MOVE = np.dtype(
@@ -200,9 +229,20 @@ class NameArrays(NamedTuple):
     data: Bytes
 
 
+class FenceIndex(NamedTuple):
+    """The fences of each cell: bits[first[cell] : first[cell + 1]], by word. Fences that lie near each other
+    have places near each other, so that a cell needs few words.
+    """
+
+    fences: Array  # FENCE, by place
+    latest: Ints  # [words], the latest first_item among the fences of a word
+    first: Ints32  # [cells + 1]
+    bits: Array  # FENCE_BITS
+
+
 class ObjectGrid(NamedTuple):
     """Cells over the part of the plane where most objects are; what lies beyond belongs to the cells at the
-    border.
+    border. Queries that are not among the fences have a bit each in all cells.
     """
 
     x: float
@@ -214,6 +254,9 @@ class ObjectGrid(NamedTuple):
     first: Ints32  # [cells], the first object of a cell or -1
     watched: Words  # [cells, words], one bit per query that watches the cell
     covered: Words  # [cells, words], one bit per query in which whoever is in the cell is sure to be
+    slots: Ints  # [64 * words], the query that has a bit
+    latest: Ints  # [words], the latest first_item among the queries of a word
+    fences: FenceIndex
 
 
 class Metric(NamedTuple):
@@ -233,6 +276,7 @@ class ServerArrays(NamedTuple):
     ends: Ints  # [2, 2]: (oldest, youngest) of the lists by age, of objects and of queries
     dirty_objects: Bytes
     dirty_queries: Bytes
+    tallies: Ints  # STAMP, PRESENT, LISTED, CHANGES
 
 
 class MoveBatch(NamedTuple):
@@ -250,7 +294,6 @@ class TickScratch(NamedTuple):
     changed: Ints  # slots of queries that change
     touched: Ints  # slots of queries whose value or list is in doubt
     hits: Ints
-    latest: Ints  # [words of a cell's bits], the latest first_item among the queries of a word
     who: Ints  # a list of nearest objects
     far: Floats  # and their distances
 
@@ -276,7 +319,7 @@ def new_objects(count: int) -> Array:
 def new_queries(count: int) -> Array:
     """Returns records (QUERY) of slots that no query has."""
     out = np.zeros(count, QUERY)
-    absent = ("number", "focal", "condition", "younger", "older", "who", "old_who")
+    absent = ("number", "focal", "condition", "younger", "older", "who", "old_who", "bit", "place")
     no_cells = ("high_column", "high_row", "inner_high_column", "inner_high_row")
     for name in absent + no_cells:
         out[name] = -1
@@ -298,15 +341,23 @@ def new_rows() -> Array:
 
 
 @inner
-def emit(
+def with_room(rows: Array, count: Int, more: Int) -> Array:
+    """Returns `rows` (ROW), of which `count` are used, with room for more; at least twice as long if they
+    have to grow.
+    """
+    if count + more <= len(rows):
+        return rows
+    longer = _room(max(2 * len(rows), count + more))
+    for index in range(count):
+        longer[index] = rows[index]
+    return longer
+
+
+@leaf
+def write_row(
     rows: Array, count: Int, tick: Int, query: Int, op: Int, who: Int, x: float, y: float, distance: float
-) -> Array:
-    """Returns `rows` (ROW) with one more at `count`; twice as long if they were full."""
-    if count == len(rows):
-        longer = _room(2 * count)
-        for index in range(count):
-            longer[index] = rows[index]
-        rows = longer
+) -> None:
+    """Sets the row (ROW) at `count`, for which there is room."""
     row = rows[count]
     row.tick = tick
     row.query = query
@@ -315,4 +366,13 @@ def emit(
     row.x = x
     row.y = y
     row.distance = distance
+
+
+@inner
+def emit(
+    rows: Array, count: Int, tick: Int, query: Int, op: Int, who: Int, x: float, y: float, distance: float
+) -> Array:
+    """Returns `rows` (ROW) with one more at `count`; twice as long if they were full."""
+    rows = with_room(rows, count, ONE)
+    write_row(rows, count, tick, query, op, who, x, y, distance)
     return rows

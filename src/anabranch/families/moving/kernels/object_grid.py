@@ -1,5 +1,5 @@
 """A grid over a regional server's objects and queries: each cell has a list of the objects in it and one bit
-per query that watches it. The k nearest objects of a query are found through it, from the inside out.
+per query that watches it; for the many that stay where they are, see fence_index. The k nearest objects of a query are found through it, from the inside out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from anabranch.families.moving.kernels.arrays import (
     COUNT,
     NEVER,
     ZERO,
+    FenceIndex,
     Int,
     Metric,
     NameArrays,
@@ -77,10 +78,14 @@ def remove_from_cell(objects: Array, grid: ObjectGrid, who: Int) -> None:
 
 
 @leaf
+def cell_of(metric: Metric, grid: ObjectGrid, x: float, y: float) -> Int:
+    return row_of(grid, y) * grid.columns + column_of(grid, grid_x(metric, x))
+
+
+@leaf
 def add_to_grid(metric: Metric, objects: Array, grid: ObjectGrid, who: Int) -> None:
     this = objects[who]
-    cell = row_of(grid, this.y) * grid.columns + column_of(grid, grid_x(metric, this.x))
-    _add_to_cell(objects, grid, who, cell)
+    _add_to_cell(objects, grid, who, cell_of(metric, grid, this.x, this.y))
 
 
 @kernel
@@ -145,26 +150,67 @@ def remove_one_by_age(records: Array, ends: Ints, which: Int, who: Int) -> None:
     remove_by_age(records, ends, which, who)
 
 
+@leaf
+def bits_at(index: FenceIndex, cell: Int, word: Int) -> Record:
+    """Returns the bits (FENCE_BITS) of a word of fences at a cell that one of them touches."""
+    entry = index.first[cell]
+    while index.bits[entry].word != word:
+        entry += 1
+    return index.bits[entry]
+
+
+@leaf
+def cells_in_reach(metric: Metric, query: Record, grid: ObjectGrid) -> tuple[Int, Int, Int, Int]:
+    """Returns (first column, last column, first row, last row) of the cells that a query's range touches."""
+    low_x, high_x, low_y, high_y = extent(metric, np.int64(query.shape), query.a, query.b, query.x, query.y)
+    first, last = column_of(grid, low_x), column_of(grid, high_x)
+    return first, last, row_of(grid, low_y), row_of(grid, high_y)
+
+
+@leaf
+def _set_bit(grid: ObjectGrid, query: Record, cell: Int, on: bool) -> None:
+    """Says in a cell that a query watches it, or that it does not."""
+    if query.place >= 0:
+        entry = bits_at(grid.fences, cell, np.int64(query.place) >> 6)
+        bit = _ONE << np.uint64(query.place & 63)
+        if on:
+            entry.watched |= bit
+        else:
+            entry.watched &= ~bit
+            entry.covered &= ~bit
+        return
+    word, bit = np.int64(query.bit) >> 6, _ONE << np.uint64(query.bit & 63)
+    if on:
+        grid.watched[cell, word] |= bit
+    else:
+        grid.watched[cell, word] &= ~bit
+        grid.covered[cell, word] &= ~bit
+
+
+@leaf
+def _set_covered(grid: ObjectGrid, query: Record, cell: Int) -> None:
+    """Says in a cell that whoever is in it is in the query's range."""
+    if query.place >= 0:
+        entry = bits_at(grid.fences, cell, np.int64(query.place) >> 6)
+        entry.covered |= _ONE << np.uint64(query.place & 63)
+    else:
+        grid.covered[cell, np.int64(query.bit) >> 6] |= _ONE << np.uint64(query.bit & 63)
+
+
 @twig
-def _set_watch(query: Record, slot: Int, grid: ObjectGrid, on: bool) -> None:
-    word, bit = slot >> 6, _ONE << np.uint64(slot & 63)
+def _set_watch(query: Record, grid: ObjectGrid, on: bool) -> None:
     for row in range(query.low_row, query.high_row + 1):
         for column in range(query.low_column, query.high_column + 1):
-            cell = row * grid.columns + column
-            if on:
-                grid.watched[cell, word] |= bit
-            else:
-                grid.watched[cell, word] &= ~bit
-                grid.covered[cell, word] &= ~bit
+            _set_bit(grid, query, row * grid.columns + column, on)
     if on:
         for row in range(query.inner_low_row, query.inner_high_row + 1):
             for column in range(query.inner_low_column, query.inner_high_column + 1):
-                grid.covered[row * grid.columns + column, word] |= bit
+                _set_covered(grid, query, row * grid.columns + column)
 
 
 @twig
-def unwatch(query: Record, slot: Int, grid: ObjectGrid) -> None:
-    _set_watch(query, slot, grid, False)
+def unwatch(query: Record, grid: ObjectGrid) -> None:
+    _set_watch(query, grid, False)
     query.low_column = 0
     query.high_column = -1
     query.inner_low_column = 0
@@ -189,14 +235,12 @@ def _inner_cells(metric: Metric, query: Record, grid: ObjectGrid) -> tuple[Int, 
 
 
 @twig
-def watch_range(metric: Metric, query: Record, slot: Int, grid: ObjectGrid) -> None:
+def watch_range(metric: Metric, query: Record, grid: ObjectGrid) -> None:
     """Has a query watch the cells of its range instead of those it watched; none, if it is not live."""
     if not query.live:
-        unwatch(query, slot, grid)
+        unwatch(query, grid)
         return
-    low_x, high_x, low_y, high_y = extent(metric, np.int64(query.shape), query.a, query.b, query.x, query.y)
-    first, last = column_of(grid, low_x), column_of(grid, high_x)
-    low, high = row_of(grid, low_y), row_of(grid, high_y)
+    first, last, low, high = cells_in_reach(metric, query, grid)
     inner_first, inner_last, inner_low, inner_high = _inner_cells(metric, query, grid)
     if (
         query.low_column == first
@@ -209,7 +253,7 @@ def watch_range(metric: Metric, query: Record, slot: Int, grid: ObjectGrid) -> N
         and query.inner_high_row == inner_high
     ):
         return
-    _set_watch(query, slot, grid, False)
+    _set_watch(query, grid, False)
     query.low_column = first
     query.high_column = last
     query.low_row = low
@@ -218,7 +262,7 @@ def watch_range(metric: Metric, query: Record, slot: Int, grid: ObjectGrid) -> N
     query.inner_high_column = inner_last
     query.inner_low_row = inner_low
     query.inner_high_row = inner_high
-    _set_watch(query, slot, grid, True)
+    _set_watch(query, grid, True)
 
 
 @kernel
@@ -230,12 +274,12 @@ def watch_all(metric: Metric, queries: Array, grid: ObjectGrid) -> None:
         query.high_column = -1
         query.inner_low_column = 0
         query.inner_high_column = -1
-        watch_range(metric, query, slot, grid)
+        watch_range(metric, query, grid)
 
 
 @kernel
 def unwatch_one(queries: Array, slot: Int, grid: ObjectGrid) -> None:
-    unwatch(queries[slot], slot, grid)
+    unwatch(queries[slot], grid)
 
 
 # the nearest objects of a query

@@ -15,11 +15,13 @@ import math
 import numpy as np
 
 from anabranch.families.moving.kernels.arrays import (
+    CHANGES,
     COUNT,
     DROPPED,
     LOST,
     MINUS,
     NEAREST,
+    NEVER,
     OBJECTS,
     PLUS,
     QUERY_BLOCK,
@@ -36,16 +38,19 @@ from anabranch.families.moving.kernels.arrays import (
     ServerArrays,
     TickScratch,
     emit,
+    with_room,
+    write_row,
 )
 from anabranch.families.moving.kernels.name_table import better, coordinate
 from anabranch.families.moving.kernels.object_grid import column_of, nearest, row_of, watch_range
 from anabranch.families.moving.kernels.search_circles import update_need
-from anabranch.families.moving.kernels.shapes import distance, extent, in_range
-from anabranch.model.arrays import Array
+from anabranch.families.moving.kernels.shapes import distance, extent, in_range, inside, truth
+from anabranch.model.arrays import Array, Words
 from anabranch.numeric.bits import lowest
 from anabranch.numeric.jit import inner, leaf
 
 _ONE = np.uint64(1)
+_NO_BITS = np.uint64(0)
 
 # changed queries
 
@@ -200,7 +205,7 @@ def enter_changed(
         slot = changed[change]
         query = queries[slot]
         if query.mode != NEAREST:  # lists follow when they are computed again
-            watch_range(metric, query, slot, grid)
+            watch_range(metric, query, grid)
         if query.mode != OBJECTS:
             doubts = _touch(query, slot, LOST, scratch, doubts)
             continue
@@ -233,27 +238,41 @@ def _touch(query: Record, slot: Int, how: Int, scratch: TickScratch, count: Int)
 
 
 @leaf
+def _cells_to_compare(server: ServerArrays, scratch: TickScratch, index: Int) -> tuple[Int, Int, bool]:
+    """Returns (the cell that a moved object was in, the cell that it is in, whether it stays at this server);
+    both are the same where it comes or goes, and -1 where it neither was nor is here.
+    """
+    that = scratch.moved[index]
+    this = server.objects[that.who]
+    old, new = np.int64(that.cell), np.int64(this.cell)
+    if that.present and this.present:
+        return old, new, True
+    if not (that.present or this.present):
+        return np.int64(-1), np.int64(-1), False
+    return (old, old, False) if that.present else (new, new, False)
+
+
+@leaf
 def _changed_ranges(
     metric: Metric, server: ServerArrays, grid: ObjectGrid, scratch: TickScratch, index: Int
 ) -> Int:
-    """Fills `hits` with 2 * slot + now for the unchanged queries whose range a moved object was in
-    or is in. Queries for objects that it stays in are left out: they have nothing to say. Queries that cover
-    both the old and the new cell are such, if they saw the old report: `latest` tells that per word.
+    """Fills `hits` with 2 * slot + now for the unchanged queries, other than fences, whose range a moved
+    object was in or is in. Queries for objects that it stays in are left out: they have nothing to say.
+    Queries that cover both the old and the new cell are such, if they saw the old report: `latest` tells that
+    per word.
     """
     that = scratch.moved[index]
     this = server.objects[that.who]
     found = ZERO
-    if not (that.present or this.present):
+    old, new, stays = _cells_to_compare(server, scratch, index)
+    if old < 0:
         return found
-    old = that.cell if that.present else np.int64(this.cell)
-    new = np.int64(this.cell) if this.present else old
-    stays = that.present and this.present
     for word in range(grid.watched.shape[1]):
         bits = grid.watched[old, word] | grid.watched[new, word]
-        if stays and that.number >= scratch.latest[word]:
+        if stays and that.number >= grid.latest[word]:
             bits &= ~(grid.covered[old, word] & grid.covered[new, word])
         while bits:
-            slot = np.int64(word * 64) + np.int64(lowest(bits))
+            slot = grid.slots[np.int64(word * 64) + np.int64(lowest(bits))]
             bits &= bits - _ONE
             query = server.queries[slot]
             if query.changed:
@@ -272,13 +291,75 @@ def _changed_ranges(
 
 
 @leaf
-def _find_latest(queries: Array, latest: Array) -> None:
-    """Sets latest[word] to the latest first_item among the queries of a word of the grid's bits."""
-    for word in range(len(latest)):
-        latest[word] = 0
-    for slot in range(len(queries)):
-        if queries[slot].number >= 0:
-            latest[slot // 64] = max(latest[slot // 64], queries[slot].first_item)
+def _is_inside(
+    metric: Metric, fence: Record, number: Int, x: float, y: float, truths: Words, row: Int
+) -> bool:
+    """Whether an object in this state belongs to a fence."""
+    is_in = inside(metric, np.int64(fence.shape), fence.a, fence.b, x, y, fence.x, fence.y)
+    return (is_in and number >= fence.first_item) and truth(truths, row, np.int64(fence.condition))
+
+
+@leaf
+def _compare_word(
+    metric: Metric,
+    server: ServerArrays,
+    grid: ObjectGrid,
+    scratch: TickScratch,
+    index: Int,
+    first: Int,
+    bits: Int,
+    found: Int,
+) -> Int:
+    """Adds the fences among `bits`, which have places from `first` on, to `hits`; returns how many there are.
+    """
+    that = scratch.moved[index]
+    this = server.objects[that.who]
+    was_here, is_here = that.present != 0, this.present != 0
+    while bits:
+        place = first + np.int64(lowest(bits))
+        bits &= bits - _ONE
+        fence = grid.fences.fences[place]
+        was = was_here and _is_inside(metric, fence, that.number, that.x, that.y, scratch.old_truths, index)
+        now = is_here and _is_inside(metric, fence, this.number, this.x, this.y, server.truths, that.who)
+        # no branch, as it would be as hard to foresee as the result
+        scratch.hits[found] = 2 * place + now
+        found += np.int64(was != now) | np.int64(was and fence.mode > COUNT)
+    return found
+
+
+@leaf
+def _changed_fences(
+    metric: Metric, server: ServerArrays, grid: ObjectGrid, scratch: TickScratch, index: Int
+) -> Int:
+    """Fills `hits` with 2 * place + now for fences, as `_changed_ranges` does for the others. The words of
+    the old and the new cell are gone through together; both are in order.
+    """
+    found = ZERO
+    old, new, stays = _cells_to_compare(server, scratch, index)
+    if old < 0:
+        return found
+    fences, number = grid.fences, scratch.moved[index].number
+    left, left_end = np.int64(fences.first[old]), np.int64(fences.first[old + 1])
+    right, right_end = np.int64(fences.first[new]), np.int64(fences.first[new + 1])
+    while left < left_end or right < right_end:
+        left_word = fences.bits[left].word if left < left_end else NEVER
+        right_word = fences.bits[right].word if right < right_end else NEVER
+        word = min(left_word, right_word)
+        watched = covered = _NO_BITS
+        if left_word == word:
+            watched = fences.bits[left].watched
+            covered = fences.bits[left].covered
+            left += 1
+        if right_word == word:
+            watched |= fences.bits[right].watched
+            covered &= fences.bits[right].covered
+            right += 1
+        else:
+            covered = _NO_BITS
+        if stays and number >= fences.latest[word]:
+            watched &= ~covered
+        found = _compare_word(metric, server, grid, scratch, index, 64 * word, watched, found)
+    return found
 
 
 @inner
@@ -298,11 +379,11 @@ def compare_moved(
     many queries are in doubt).
     """
     objects, queries, moved, hits = server.objects, server.queries, scratch.moved, scratch.hits
-    _find_latest(queries, scratch.latest)
+    fences, any_changed = grid.fences.fences, server.tallies[CHANGES] > 0
     for index in range(moving):
-        found = _changed_ranges(metric, server, grid, scratch, index)
         who = moved[index].who
         this = objects[who]
+        found = _changed_ranges(metric, server, grid, scratch, index)
         for hit in range(found):
             slot = hits[hit] >> 1
             now = (hits[hit] & 1) != 0
@@ -312,6 +393,20 @@ def compare_moved(
                 rows = emit(rows, count, tick, query.number, PLUS if now else MINUS, who, this.x, this.y, far)
                 count += 1
             else:
+                doubts = _update_value(query, slot, names, who, this.x, this.y, now, scratch, doubts)
+        found = _changed_fences(metric, server, grid, scratch, index)
+        rows = with_room(rows, count, found)
+        for hit in range(found):
+            fence = fences[hits[hit] >> 1]
+            now = (hits[hit] & 1) != 0
+            if any_changed and queries[fence.slot].changed:
+                continue
+            if fence.mode == OBJECTS:
+                far = distance(metric, this.x, this.y, fence.x, fence.y)
+                write_row(rows, count, tick, fence.number, PLUS if now else MINUS, who, this.x, this.y, far)
+                count += 1
+            else:
+                query, slot = queries[fence.slot], np.int64(fence.slot)
                 doubts = _update_value(query, slot, names, who, this.x, this.y, now, scratch, doubts)
     return rows, count, doubts
 
@@ -435,7 +530,7 @@ def _settle_list(
     query.a = far[found - 1] if found == query.k else math.inf
     if query.live:
         update_need(metric, query)
-    watch_range(metric, query, slot, grid)
+    watch_range(metric, query, grid)
     for index in range(first, first + listed):
         objects[server.lists[index]].mark = stamp
     for index in range(found):

@@ -12,13 +12,19 @@ Ticks at which nothing changes are not visited: a silence of a million ticks cos
 
 from __future__ import annotations
 
+import numpy as np
+
 from anabranch.families.moving.kernels.arrays import (
     AGED_OBJECTS,
     AGED_QUERIES,
     BLOCK,
+    CHANGES,
     ENDS,
+    LISTED,
     NEVER,
+    PRESENT,
     QUERY_BLOCK,
+    STAMP,
     STARTS,
     ZERO,
     Int,
@@ -34,6 +40,7 @@ from anabranch.families.moving.kernels.arrays import (
 from anabranch.families.moving.kernels.object_grid import (
     add_by_age,
     add_to_grid,
+    cell_of,
     remove_by_age,
     remove_from_cell,
 )
@@ -45,6 +52,9 @@ from anabranch.families.moving.kernels.range_changes import (
 )
 from anabranch.model.arrays import Array
 from anabranch.numeric.jit import kernel, leaf, twig
+
+#: Marks of objects are int32; a batch takes far fewer stamps than are left above this.
+_MOST_STAMPS = 1 << 30
 
 
 @leaf
@@ -120,6 +130,7 @@ def _apply_events(
     for change in range(count):
         query = server.queries[scratch.changed[change]]
         query.live = query.started & query.known & query.here
+    server.tallies[CHANGES] = count
     return event, count
 
 
@@ -158,6 +169,7 @@ def _apply_moves(
 ) -> None:
     """Gives objects their new states and keeps the old ones in `moved`."""
     words = server.truths.shape[1]
+    is_listed, present = server.tallies[LISTED] != 0, server.tallies[PRESENT]
     for index in range(count):
         that = scratch.moved[index]
         who = that.who
@@ -170,7 +182,7 @@ def _apply_moves(
         for word in range(words):
             scratch.old_truths[index, word] = server.truths[who, word]
         server.dirty_objects[who // BLOCK] = 1
-        if this.present:
+        if this.present and is_listed:
             remove_from_cell(server.objects, grid, who)
         this.present = 0
         if that.row >= 0:
@@ -182,11 +194,16 @@ def _apply_moves(
             this.present = 1 - move.leaves
             for word in range(words):
                 server.truths[who, word] = moves.truths[that.row, word]
+        present += np.int64(this.present) - np.int64(that.present)
         if this.present:
-            add_to_grid(metric, server.objects, grid, who)
+            if is_listed:
+                add_to_grid(metric, server.objects, grid, who)
+            else:
+                this.cell = cell_of(metric, grid, this.x, this.y)
             add_by_age(server.objects, server.ends, AGED_OBJECTS, who)
         else:
             remove_by_age(server.objects, server.ends, AGED_OBJECTS, who)
+    server.tallies[PRESENT] = present
 
 
 @leaf
@@ -196,6 +213,17 @@ def _tidy(server: ServerArrays, scratch: TickScratch, moving: Int, changes: Int)
         server.objects[scratch.moved[index].who].moved = -1
     for change in range(changes):
         server.queries[scratch.changed[change]].changed = 0
+
+
+@leaf
+def _next_stamp(server: ServerArrays) -> Int:
+    """Returns a stamp that no object is marked with; they begin anew before they are too large for a mark."""
+    stamp = server.tallies[STAMP]
+    if stamp > _MOST_STAMPS:
+        stamp = 0
+        for who in range(len(server.objects)):
+            server.objects[who].mark = -1
+    return stamp
 
 
 @kernel
@@ -214,9 +242,7 @@ def run(
     Objects, queries, their lists and the grid are brought up to date in place.
     """
     rows, count = new_rows(), ZERO
-    for who in range(len(server.objects)):
-        server.objects[who].mark = -1
-    move, event, stamp = ZERO, ZERO, ZERO
+    move, event, stamp = ZERO, ZERO, _next_stamp(server)
     while True:
         tick = _next_tick(server, moves.records, move, events, event)
         if tick > last:
@@ -231,4 +257,5 @@ def run(
         )
         rows, count, stamp = settle(metric, server, grid, names, scratch, doubts, tick, stamp, rows, count)
         _tidy(server, scratch, moving, changes)
+    server.tallies[STAMP] = stamp
     return rows[:count]

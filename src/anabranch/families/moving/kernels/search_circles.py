@@ -21,6 +21,7 @@ from anabranch.families.moving.kernels.arrays import (
     AGED_OBJECTS,
     BLOCK,
     CIRCLE,
+    PRESENT,
     QUERY_BLOCK,
     Metric,
     ObjectGrid,
@@ -226,6 +227,7 @@ def add_objects(
         this.number = records[row].number
         this.expires = records[row].expires
         this.present = 1
+        server.tallies[PRESENT] += 1
         for word in range(server.truths.shape[1]):
             server.truths[who[row], word] = truths[row, word]
         add_to_grid(metric, server.objects, grid, who[row])
@@ -241,4 +243,5 @@ def remove_outside(metric: Metric, server: ServerArrays, grid: ObjectGrid, raste
             remove_from_cell(server.objects, grid, who)
             remove_by_age(server.objects, server.ends, AGED_OBJECTS, who)
             this.present = 0
+            server.tallies[PRESENT] -= 1
             server.dirty_objects[who // BLOCK] = 1
