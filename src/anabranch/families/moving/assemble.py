@@ -16,9 +16,9 @@ from anabranch.chain import control
 from anabranch.chain.arrow_columns import ARROW_TYPES, subscription_column
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.chain.stages import Stage
-from anabranch.chain.state import State
+from anabranch.chain.state import Arrays, State
 from anabranch.families.moving import server_messages as messages
-from anabranch.families.moving.kernels.arrays import NEAREST, OBJECTS, QUERY_BLOCK, ROW
+from anabranch.families.moving.kernels.arrays import NEAREST, OBJECTS, QUERY_BLOCK
 from anabranch.families.moving.kernels.assemble_fragments import (
     CANDIDATE,
     FRAGMENT,
@@ -27,7 +27,7 @@ from anabranch.families.moving.kernels.assemble_fragments import (
     assemble_nearest,
     assemble_values,
 )
-from anabranch.families.moving.kernels.name_table import sort_by_name
+from anabranch.families.moving.kernels.name_table import counting_order, sort_by_name
 from anabranch.families.moving.object_names import ObjectNames, has_integers
 from anabranch.families.moving.query_plans import (
     ListStarts,
@@ -56,7 +56,12 @@ MOVING, VALUES = "moving", "values"
 _TABLE = "participating servers"
 _VALUES, _LISTS = "values/", "lists/"
 _STORED_OF_VALUE = ("joined", "value", "who", "result", "result_who")
-_OPS = pa.array(["-", "+"])
+_OF_TUPLE = ("tick", "op", "who", "x", "y", "distance")
+#: The mode of a query that is no longer here.
+_GONE = np.uint8(255)
+#: Keys are sorted by counting if there are fewer than so many possible ones per row; queries are found
+#: through a table if it has fewer than so many entries per query; and a share of the queries that are few.
+_COUNTED, _SPARSE, _FEW = 8, 16, 16
 
 
 class Assemble(Stage):
@@ -79,8 +84,8 @@ class Assemble(Stage):
             table.names.add(*messages.names_in(packet))
         progress = progress_of(packets)
         ticks = ticks_known(state, self.stream, progress)
-        fragments = _fragments(messages.of_kind(packets, messages.FRAGMENTS), table)
-        out = self._results(state, table, fragments, ticks) if len(fragments) else []
+        fragments = messages.of_kind(packets, messages.FRAGMENTS)
+        out = self._results(state, table, fragments, ticks) if fragments else []
         if progress and ticks is not None:
             for number in self._finished(state, table, ticks, final_tick(ticks, progress)):
                 table.remove(number)
@@ -104,43 +109,51 @@ class Assemble(Stage):
         return done
 
     def _results(
-        self, state: State, table: ParticipatingServers, fragments: Array, ticks: Ticks | None
+        self, state: State, table: ParticipatingServers, packets: Sequence[Packet], ticks: Ticks | None
     ) -> list[Packet]:
-        """Returns result rows from the fragments (FRAGMENT) of all regions; none if objects only changed
-        servers, which may happen in a batch without ticks.
+        """Returns result rows from the fragments of all regions; none if objects only changed servers, which
+        may happen in a batch without ticks.
         """
-        mode = table.slots["mode"][fragments["slot"]]
-        names, out = table.names.arrays, []
-        rows = [fragments if (mode == OBJECTS).all() else fragments[mode == OBJECTS]]
-        if (mode == NEAREST).any():
-            ranked = assemble_nearest(_by_tick(fragments[mode == NEAREST]), table.lists(), names)
-            rows.append(_as_fragments(ranked))
-        tuples = np.concatenate(rows) if len(rows) > 1 else rows[0]
-        order = sort_by_name(*_tuple_order(tuples), np.ascontiguousarray(tuples["who"]), names)
-        if len(order):
-            out.append(self._moving_rows(state, table, tuples[order], ticks))
-        of_value = (mode != OBJECTS) & (mode != NEAREST)
-        if of_value.any():
-            values = assemble_values(_by_tick(fragments[of_value]), table.values(), names)
-            if len(values):
-                out.append(self._value_rows(state, table, values, ticks))
-        return out
+        slot = table.slots_of(messages.column(packets, "query", np.int64))
+        mode = np.append(table.slots["mode"], _GONE)[slot]
+        tuples, out = _tuples(packets, slot, mode == OBJECTS), []
+        if not (mode == OBJECTS).all():
+            fragments, names = _fragments(packets, slot), table.names.arrays
+            nearest, of_value = mode == NEAREST, (mode != OBJECTS) & (mode != NEAREST) & (mode != _GONE)
+            if nearest.any():
+                ranked = assemble_nearest(_by_tick(fragments[nearest]), table.lists(), names)
+                tuples = {
+                    name: np.concatenate([tuples[name], ranked["query" if name == "slot" else name]])
+                    for name in tuples
+                }
+            if of_value.any():
+                values = assemble_values(_by_tick(fragments[of_value]), table.values(), names)
+                if len(values):
+                    out.append(self._value_rows(state, table, values, ticks))
+        return self._moving_rows(state, table, tuples, ticks) + out
 
     def _moving_rows(
-        self, state: State, table: ParticipatingServers, rows: Array, ticks: Ticks | None
-    ) -> Packet:
-        nearest = table.slots["mode"][rows["slot"]] == NEAREST
+        self, state: State, table: ParticipatingServers, tuples: Arrays, ticks: Ticks | None
+    ) -> list[Packet]:
+        """Returns a packet with plus and minus tuples in the order of results, if any are left."""
+        who, names = tuples["who"], table.names
+        order = sort_by_name(*_tuple_order(tuples), who, names.arrays)
+        if not len(order):
+            return []
+        slot, far = tuples["slot"][order], tuples["distance"][order]
+        # rows of one object follow each other before they are sorted, and names are far apart in memory
+        objects = pa.array(names.integers(who)[order]) if self.integers else names.shown(who[order], False)
         columns = {
-            "subscription": _subscriptions(state, table, rows["slot"]),
-            "at": self._at(rows["tick"], ticks),
-            "op": _OPS.take(pa.array((rows["op"] + 1) // 2)),
-            "object": table.names.shown(np.ascontiguousarray(rows["who"]), self.integers),
-            "x": pa.array(rows["x"]),
-            "y": pa.array(rows["y"]),
-            "distance": pa.array(rows["distance"], mask=np.isnan(rows["distance"])),
-            "complete": pa.array(np.ones(len(rows), bool), mask=~nearest),
+            "subscription": _subscriptions(state, table, slot),
+            "at": self._at(tuples["tick"][order], ticks),
+            "op": _ops(tuples["op"][order] > 0),
+            "object": objects,
+            "x": pa.array(tuples["x"][order]),
+            "y": pa.array(tuples["y"][order]),
+            "distance": pa.array(far, mask=np.isnan(far)) if np.isnan(far).any() else pa.array(far),
+            "complete": _complete(table.slots["mode"][slot] == NEAREST),
         }
-        return Packet(DELIVER, 0, Kind.RESULT, pa.record_batch(columns), {"table": MOVING})
+        return [Packet(DELIVER, 0, Kind.RESULT, pa.record_batch(columns), {"table": MOVING})]
 
     def _value_rows(
         self, state: State, table: ParticipatingServers, rows: Array, ticks: Ticks | None
@@ -159,22 +172,21 @@ class Assemble(Stage):
         return times.cast(pa.int64()).cast(self.at) if pa.types.is_timestamp(self.at) else times.cast(self.at)
 
 
-def _fragments(packets: Sequence[Packet], table: ParticipatingServers) -> Array:
-    """Returns the rows (FRAGMENT) of all regions, without those of queries that are no longer here."""
-    rows = np.zeros(sum(packet.rows.num_rows for packet in packets), FRAGMENT)
-    for name in ("tick", "op", "who", "x", "y", "distance"):
+def _tuples(packets: Sequence[Packet], slot: Ints, is_tuple: Bools) -> Arrays:
+    """Returns the columns of the rows of all regions that are plus and minus tuples."""
+    columns = {name: messages.column(packets, name, FRAGMENT[name]) for name in _OF_TUPLE} | {"slot": slot}
+    return columns if is_tuple.all() else {name: column[is_tuple] for name, column in columns.items()}
+
+
+def _fragments(packets: Sequence[Packet], slot: Ints) -> Array:
+    """Returns the rows (FRAGMENT) of all regions."""
+    rows = np.zeros(len(slot), FRAGMENT)
+    for name in _OF_TUPLE:
         rows[name] = messages.column(packets, name, FRAGMENT[name])
-    rows["slot"] = table.slots_of(messages.column(packets, "query", np.int64))
+    rows["slot"] = slot
     senders = [packet.facts["from"] for packet in packets]
     rows["zone"] = np.repeat(np.array(senders, np.int64), [packet.rows.num_rows for packet in packets])
-    return rows if (rows["slot"] >= 0).all() else rows[rows["slot"] >= 0]
-
-
-def _as_fragments(rows: Array) -> Array:
-    out = np.zeros(len(rows), FRAGMENT)
-    for name in ROW.names or ():
-        out["slot" if name == "query" else name] = rows[name]
-    return out
+    return rows
 
 
 def _by_tick(fragments: Array) -> Array:
@@ -182,26 +194,56 @@ def _by_tick(fragments: Array) -> Array:
     return fragments[np.lexsort((fragments["op"], fragments["tick"], fragments["slot"]))]
 
 
-def _tuple_order(rows: Array) -> tuple[Ints, Ints]:
+def _tuple_order(tuples: Arrays) -> tuple[Ints, Ints]:
     """Returns (order, key) that sort plus and minus rows by query, tick, minus before plus. Ticks are
     numbered again where a key would not fit into one number.
     """
-    if not len(rows):
+    slot, tick = tuples["slot"], tuples["tick"]
+    if not len(slot):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    tick = rows["tick"] - rows["tick"].min()
-    if int(tick.max() + 1) * int(rows["slot"].max() + 1) >= 1 << 61:
+    tick = tick - tick.min()
+    if int(tick.max() + 1) * int(slot.max() + 1) >= 1 << 61:
         tick = np.unique(tick, return_inverse=True)[1]
-    key = 2 * (rows["slot"] * (tick.max() + 1) + tick) + (rows["op"] > 0)
-    return np.argsort(key), key
+    ticks = int(tick.max()) + 1
+    key = 2 * (slot * ticks + tick) + (tuples["op"] > 0)
+    size = 2 * (int(slot.max()) + 1) * ticks
+    return counting_order(key, size) if size < _COUNTED * len(key) else np.argsort(key), key
+
+
+def _ops(enters: Bools) -> pa.StringArray:
+    """Returns "+" or "-" for each row."""
+    signs = np.where(enters, np.uint8(ord("+")), np.uint8(ord("-")))
+    offsets = np.arange(len(enters) + 1, dtype=np.int32)
+    return pa.StringArray.from_buffers(len(enters), pa.py_buffer(offsets), pa.py_buffer(signs))
+
+
+def _complete(nearest: Bools) -> pa.BooleanArray:
+    """Returns true for rows of nearest objects, which are always complete, and null for the others."""
+    if not nearest.any():
+        return pa.nulls(len(nearest), pa.bool_())
+    return pa.array(np.ones(len(nearest), bool), mask=~nearest)
 
 
 def _subscriptions(state: State, table: ParticipatingServers, slots: Ints) -> pa.DictionaryArray:
     """Returns the names of the subscriptions in these slots, of which equal ones lie together."""
     begins = np.ones(len(slots), bool)
     begins[1:] = slots[1:] != slots[:-1]
-    active = control.queries(state)
-    names = [active[number].name for number in table.slots["number"][slots[begins]].tolist()]
-    return subscription_column(names, np.cumsum(begins) - 1)
+    return subscription_column(table.subscriptions(state, slots[begins]), np.cumsum(begins) - 1)
+
+
+def _slot_table(slots: Ints, number: Ints) -> tuple[int, Ints, Ints]:
+    """Returns (first, table, slots by number). The slot of query n is table[n - first], -1 where it is not
+    here, as the last entry is; there is no table where numbers are too far apart.
+    """
+    slots = slots[np.argsort(number[slots])]
+    if not len(slots):
+        return 0, np.zeros(0, np.int64), slots
+    first, last = int(number[slots[0]]), int(number[slots[-1]])
+    if last - first > _SPARSE * len(slots) + 1000:
+        return 0, np.zeros(0, np.int64), slots
+    table = np.full(last - first + 2, -1, np.int64)
+    table[number[slots] - first] = slots
+    return first, table, slots
 
 
 class ParticipatingServers:
@@ -232,6 +274,8 @@ class ParticipatingServers:
         self._entries = np.zeros(64, CANDIDATE)
         self._dirty_values = np.zeros(1, np.uint8)  # one per block of slots to be stored
         self._dirty_lists = np.zeros(1, np.uint8)
+        self._slot_table: tuple[int, Ints, Ints] | None = None  # made when it is needed
+        self._names: pa.StringArray | None = None  # of subscriptions by slot, likewise
 
     def add(self, plan: MovingPlan) -> None:
         slot = self.slots.take()
@@ -240,6 +284,7 @@ class ParticipatingServers:
 
     def _set_plan(self, slot: int, plan: MovingPlan) -> None:
         self.slot_of[plan.number] = slot
+        self._slot_table = self._names = None
         self.slots["number"][slot] = plan.number
         self.slots["mode"][slot] = plan.mode
         if plan.mode == NEAREST:
@@ -250,6 +295,7 @@ class ParticipatingServers:
 
     def remove(self, number: int) -> None:
         slot = self.slot_of.pop(number)
+        self._slot_table = self._names = None
         if self.slots["mode"][slot] == NEAREST:
             self._list_starts.give_back(int(self.slots["k"][slot]), int(self.slots["first"][slot]))
             self._dirty_lists[slot // QUERY_BLOCK] = 1
@@ -268,12 +314,30 @@ class ParticipatingServers:
 
     def slots_of(self, numbers: Ints) -> Ints:
         """Returns the slots of queries, -1 for those that are not here."""
-        known, number = self.slots.live, self.slots["number"]
-        known = known[np.argsort(number[known])]
+        if self._slot_table is None:
+            self._slot_table = _slot_table(self.slots.live, self.slots["number"])
+        first, table, known = self._slot_table
+        if len(table):
+            index = numbers - first
+            if len(index) and (index.min() < 0 or index.max() >= len(table)):
+                index = np.where((index < 0) | (index >= len(table)), len(table) - 1, index)
+            return table[index]
         if not len(known):
             return np.full(len(numbers), -1, np.int64)
+        number = self.slots["number"]
         index = np.minimum(np.searchsorted(number[known], numbers), len(known) - 1)
         return np.where(number[known[index]] == numbers, known[index], -1)
+
+    def subscriptions(self, state: State, slots: Ints) -> list[str] | pa.StringArray:
+        """Returns the names of the subscriptions in these slots."""
+        if self._names is None and _FEW * len(slots) < len(self.slot_of):
+            active = control.queries(state)
+            return [active[number].name for number in self.slots["number"][slots].tolist()]
+        if self._names is None:
+            active = control.queries(state)
+            numbers = self.slots["number"].tolist()
+            self._names = pa.array([active[n].name if n in active else "" for n in numbers], pa.string())
+        return self._names.take(pa.array(slots))
 
     def values(self) -> LocalValues:
         """Returns the local values as kernels take them; valid until a query is added."""

@@ -137,7 +137,15 @@ class ObjectNames:
 
     def shown(self, who: Ints, integers: bool) -> pa.Array:
         """Returns the names of objects as they are shown, null for -1."""
+        if integers and (who >= 0).all():
+            return pa.array(self.integers(who))
         return decoded(collect(self.arrays, who), who < 0, integers)
+
+    def integers(self, who: Ints) -> Ints:
+        """Returns the names of objects that are named by integers."""
+        words = self.arrays.data[: self.used].view(np.uint64)  # each name has eight bytes
+        values: Ints = (words[self.arrays.start[who] >> 3].byteswap() ^ _SIGN).view(np.int64)
+        return values
 
 
 class HomeNames(ObjectNames):

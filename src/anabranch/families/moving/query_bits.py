@@ -1,8 +1,9 @@
-"""Where the queries of a regional server are in its grid: as fences, or with a bit of their own in every cell.
+"""Where the queries of a regional server are in its grid: as fences, or with a bit of their own per cell.
 
 Fences are queries for a range around a fixed point. There may be very many of them, so they get places in an
-index (kernels/fence_index) and cost only the cells they touch. The others move, and so do the cells they watch:
-they have a bit each. A fence that is new has a bit as well, until enough have come to make the grid again.
+index (kernels/fence_index) and cost only the cells they touch. The others move, and so do the cells they
+watch: they have a bit each. A fence that is new has a bit as well, until enough have come to make the grid
+again.
 """
 
 from __future__ import annotations

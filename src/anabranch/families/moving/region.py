@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from anabranch.chain.balance import HURRY, Patience, asked, note_work
 from anabranch.chain.packets import Kind, Packet
 from anabranch.chain.stages import Stage
@@ -26,6 +24,7 @@ from anabranch.families.moving import regions
 from anabranch.families.moving import server_messages as messages
 from anabranch.families.moving.kernels.arrays import NEAREST, ROW, Metric
 from anabranch.families.moving.kernels.region_layout import RegionLayout, participates
+from anabranch.families.moving.kernels.region_tick import row_columns
 from anabranch.families.moving.nearest_server import NearestServer
 from anabranch.families.moving.object_names import ObjectNames, has_integers
 from anabranch.families.moving.query_plans import (
@@ -144,8 +143,7 @@ class Region(Stage):
         for other in range(self.zones):
             mine = rows[rows["query"] % self.zones == other] if self.zones > 1 else rows
             if len(mine):
-                columns = {name: np.ascontiguousarray(mine[name]) for name in ROW.names or ()}
-                columns["op"] = columns["op"].astype(np.int8)
+                columns = dict(zip(ROW.names or (), row_columns(mine), strict=True))
                 out.append(messages.message(messages.ASSEMBLE, other, messages.FRAGMENTS, columns, zone))
         return out
 

@@ -1,14 +1,14 @@
 """The index of fences: which of many queries around fixed points watch a cell of the grid.
 
-A bit per query and cell would be mostly zeros: with 23,000 fences a cell is touched by some dozens. Fences that
-lie near each other and are of similar size get places near each other, so those of a cell share a few words of
-64 bits, and only these words are kept:
+A bit per query and cell would be mostly zeros: with 23,000 fences a cell is touched by some dozens. Fences
+that lie near each other and are of similar size get places near each other, so those of a cell share a few
+words of 64 bits, and only these words are kept:
 
     cell 17    word 3: ..1.11.1..   word 4: 1.1.......   word 90: .....1....
     cell 18    word 3: ..1.11....   word 4: 1.1.1.....
 
-The index is built for all fences there are, also for those that do not watch yet. Their bits are set and taken
-away in place when they start and end (object_grid).
+The index is built for all fences there are, also for those that do not watch yet. Their bits are set and
+cleared in place when they start and end (object_grid).
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def place_fences(queries: Array, slots: Ints) -> tuple[Array, Ints]:
 
 
 @kernel
-def index_cells(
-    metric: Metric, queries: Array, fences: Array, latest: Ints, grid: ObjectGrid
-) -> FenceIndex:
+def index_cells(metric: Metric, queries: Array, fences: Array, latest: Ints, grid: ObjectGrid) -> FenceIndex:
     """Returns the index of fences (FENCE) that no cell is watched by yet."""
     cells = grid.columns * grid.rows
     first = np.zeros(cells + 1, np.int32)

@@ -131,9 +131,30 @@ def better(names: NameArrays, mode: Int, value: float, who: Int, other: float, o
 
 
 @leaf
-def _prefix(names: NameArrays, who: Int) -> np.uint64:
-    """Returns the first eight bytes of a name as a number; names in order have these in order, up to ties."""
-    start, length = names.start[who], names.length[who]
+def _shared_bytes(names: NameArrays, who: Ints) -> Int:
+    """Returns how many bytes all these names begin with alike."""
+    if len(who) == 0:
+        return ZERO
+    start, shared = names.start[who[0]], np.int64(names.length[who[0]])
+    for row in range(1, len(who)):
+        if who[row] == who[row - 1]:
+            continue
+        other, length = names.start[who[row]], np.int64(names.length[who[row]])
+        same = ZERO
+        while same < min(shared, length) and names.data[start + same] == names.data[other + same]:
+            same += 1
+        shared = same
+        if shared == 0:
+            break
+    return shared
+
+
+@leaf
+def _key(names: NameArrays, who: Int, skip: Int) -> np.uint64:
+    """Returns eight bytes of a name, after those that it shares with all others, as a number. Names in order
+    have these in order, up to ties.
+    """
+    start, length = names.start[who] + skip, np.int64(names.length[who]) - skip
     code = np.uint64(0)
     for offset in range(8):
         code = code << _BYTE
@@ -143,21 +164,23 @@ def _prefix(names: NameArrays, who: Int) -> np.uint64:
 
 
 @leaf
-def _comes_first(names: NameArrays, who: Ints, keys: Words, left: Int, right: Int) -> bool:
-    """Whether row `left` comes before row `right` by name; rows of equal names keep their order."""
+def _is_before(names: NameArrays, who: Ints, keys: Words, left: Int, right: Int) -> bool:
+    """Whether the name of row `left` comes before that of row `right`."""
     if keys[left] != keys[right]:
         return keys[left] < keys[right]
-    return not less(names, who[right], who[left])
+    return who[left] != who[right] and less(names, who[left], who[right])
 
 
 @leaf
 def _merge(
     source: Ints, target: Ints, low: Int, middle: Int, high: Int, names: NameArrays, who: Ints, keys: Words
 ) -> None:
-    """Merges source[low:middle] and source[middle:high], both sorted, into target[low:high]."""
+    """Merges source[low:middle] and source[middle:high], both sorted, into target[low:high]; rows of equal
+    names keep their order.
+    """
     left, right = low, middle
     for index in range(low, high):
-        if left < middle and (right == high or _comes_first(names, who, keys, source[left], source[right])):
+        if left < middle and (right == high or not _is_before(names, who, keys, source[right], source[left])):
             target[index] = source[left]
             left += 1
         else:
@@ -166,11 +189,11 @@ def _merge(
 
 
 @leaf
-def _insert(order: Ints, first: Int, last: Int, who: Ints, names: NameArrays) -> None:
+def _insert(order: Ints, first: Int, last: Int, who: Ints, names: NameArrays, keys: Words) -> None:
     """Sorts order[first:last] by name, by insertion."""
     for start in range(first + 1, last):
         row, index = order[start], start
-        while index > first and less(names, who[row], who[order[index - 1]]):
+        while index > first and _is_before(names, who, keys, row, order[index - 1]):
             order[index] = order[index - 1]
             index -= 1
         order[index] = row
@@ -181,14 +204,10 @@ def _sort_run(
     order: Ints, spare: Ints, keys: Words, first: Int, last: Int, who: Ints, names: NameArrays
 ) -> None:
     """Sorts order[first:last] by the names of who[...]: short pieces by insertion, then merged. `spare` is as
-    long as `order`, and keys has room for the first eight bytes of the name of every row.
+    long as `order`, `keys` has the key of every row.
     """
     for piece in range(first, last, PIECE):
-        _insert(order, piece, min(piece + PIECE, last), who, names)
-    if last - first <= PIECE:
-        return
-    for index in range(first, last):
-        keys[order[index]] = _prefix(names, who[order[index]])
+        _insert(order, piece, min(piece + PIECE, last), who, names, keys)
     size = PIECE
     while size < last - first:
         for low in range(first, last, 2 * size):
@@ -199,6 +218,17 @@ def _sort_run(
         size *= 2
 
 
+@leaf
+def _fill_keys(keys: Words, who: Ints, names: NameArrays) -> None:
+    """Sets the key of every row. Rows of one object often follow each other."""
+    skip = _shared_bytes(names, who)
+    for row in range(len(who)):
+        if row > 0 and who[row] == who[row - 1]:
+            keys[row] = keys[row - 1]
+        else:
+            keys[row] = _key(names, who[row], skip)
+
+
 @kernel
 def sort_by_name(order: Ints, key: Ints, who: Ints, names: NameArrays) -> Ints:
     """Returns `order`, which sorts rows by `key`, with rows of equal key by name and without those that
@@ -207,7 +237,8 @@ def sort_by_name(order: Ints, key: Ints, who: Ints, names: NameArrays) -> Ints:
     A key is 2 * (query and tick) + (0 for a minus, 1 for a plus). An object that goes from one region to
     another within a range is a minus and a plus of one query and tick: neither is kept.
     """
-    spare, prefixes = np.empty_like(order), np.empty(len(order), np.uint64)
+    spare, keys = np.empty_like(order), np.empty(len(order), np.uint64)
+    _fill_keys(keys, who, names)
     kept = ZERO
     first = ZERO
     while first < len(order):
@@ -218,23 +249,23 @@ def sort_by_name(order: Ints, key: Ints, who: Ints, names: NameArrays) -> Ints:
         last = middle
         while last < len(order) and key[order[last]] == 2 * group + 1:
             last += 1
-        _sort_run(order, spare, prefixes, first, middle, who, names)
-        _sort_run(order, spare, prefixes, middle, last, who, names)
-        kept = _keep_unpaired(order, first, middle, last, who, names, kept)
+        _sort_run(order, spare, keys, first, middle, who, names)
+        _sort_run(order, spare, keys, middle, last, who, names)
+        kept = _keep_unpaired(order, first, middle, last, who, names, keys, kept)
         first = last
     return order[:kept]
 
 
 @leaf
 def _keep_unpaired(
-    order: Ints, first: Int, middle: Int, last: Int, who: Ints, names: NameArrays, kept: Int
+    order: Ints, first: Int, middle: Int, last: Int, who: Ints, names: NameArrays, keys: Words, kept: Int
 ) -> Int:
     """Moves what is kept of the minus rows [first, middle) and plus rows [middle, last) to `kept` and
     after; both are by name.
     """
     plus = middle
     for minus in range(first, middle):
-        while plus < last and less(names, who[order[plus]], who[order[minus]]):
+        while plus < last and _is_before(names, who, keys, order[plus], order[minus]):
             plus += 1
         if plus < last and who[order[plus]] == who[order[minus]]:
             order[plus] = -1 - order[plus]  # marked: its minus is gone
@@ -247,6 +278,23 @@ def _keep_unpaired(
             order[kept] = order[plus]
             kept += 1
     return kept
+
+
+@kernel
+def counting_order(key: Ints, size: Int) -> Ints:
+    """Returns the order that sorts keys in [0, size); equal ones stay as they are. For a size that is not
+    much larger than the number of keys.
+    """
+    first = np.zeros(size + 1, np.int32)
+    for row in range(len(key)):
+        first[key[row] + 1] += 1
+    for value in range(size):
+        first[value + 1] += first[value]
+    order = np.empty(len(key), np.int64)
+    for row in range(len(key)):
+        order[first[key[row]]] = row
+        first[key[row]] += 1
+    return order
 
 
 @kernel

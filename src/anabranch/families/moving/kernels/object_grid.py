@@ -1,5 +1,6 @@
 """A grid over a regional server's objects and queries: each cell has a list of the objects in it and one bit
-per query that watches it; for the many that stay where they are, see fence_index. The k nearest objects of a query are found through it, from the inside out.
+per query that watches it; for the many that stay where they are, see fence_index. The k nearest objects of a
+query are found through it, from the inside out.
 """
 
 from __future__ import annotations

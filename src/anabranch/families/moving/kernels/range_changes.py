@@ -310,8 +310,7 @@ def _compare_word(
     bits: Int,
     found: Int,
 ) -> Int:
-    """Adds the fences among `bits`, which have places from `first` on, to `hits`; returns how many there are.
-    """
+    """Adds to `hits` the fences among `bits`, which have places from `first` on; returns how many it has."""
     that = scratch.moved[index]
     this = server.objects[that.who]
     was_here, is_here = that.present != 0, this.present != 0
