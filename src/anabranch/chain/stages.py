@@ -92,12 +92,12 @@ class ByZone(Spread):
 
     def deal(self, items: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         zones = self.zone_of(items)
+        if (zones == zones[0]).all():
+            yield int(zones[0]), items
+            return
         order = np.argsort(zones, kind="stable")
         sorted_zones = zones[order]
         starts = np.flatnonzero(np.r_[True, sorted_zones[1:] != sorted_zones[:-1]])
-        if len(starts) == 1:
-            yield int(zones[0]), items
-            return
         dealt = items.take(pa.array(order))
         for first, stop in zip(starts, np.r_[starts[1:], len(order)], strict=True):
             yield int(sorted_zones[first]), dealt.slice(first, stop - first)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -98,6 +99,7 @@ class State:
 
     def __init__(self) -> None:
         self._chunks: dict[str, Chunk] = {}
+        self._keys: list[str] | None = []  # in order; None when chunks have come or gone
         self._tokens: dict[str, bytes] = {}
         self._changed: set[str] = set()
         self._dropped: set[str] = set()
@@ -132,6 +134,8 @@ class State:
             self.put(key, {"json": body})
 
     def put(self, key: str, chunk: Chunk) -> None:
+        if key not in self._chunks:
+            self._keys = None
         self._chunks[key] = chunk
         self._tokens[key] = new_token()
         self._changed.add(key)
@@ -139,13 +143,21 @@ class State:
 
     def drop(self, key: str) -> None:
         if self._chunks.pop(key, None) is not None:
+            self._keys = None
             del self._tokens[key]
             self._changed.discard(key)
             self._dropped.add(key)
 
     def keys(self, prefix: str = "") -> list[str]:
         """The keys that begin with `prefix`, in order."""
-        return sorted(key for key in self._chunks if key.startswith(prefix))
+        if self._keys is None:
+            self._keys = sorted(self._chunks)
+        if not prefix:
+            return self._keys.copy()
+        first = last = bisect_left(self._keys, prefix)
+        while last < len(self._keys) and self._keys[last].startswith(prefix):
+            last += 1
+        return self._keys[first:last]
 
     def cached(self, name: str, depends: Iterable[str], build: Callable[[], T]) -> T:
         """What `build` makes of the chunks `depends`. It is kept in memory and built again only when one of
@@ -178,7 +190,7 @@ class State:
         self._cache.clear()
 
     def _tokens_of(self, keys: Iterable[str]) -> tuple[bytes | None, ...]:
-        return tuple(self._tokens.get(key) for key in keys)
+        return tuple(map(self._tokens.get, keys))
 
     # what a runner uses
 
@@ -189,11 +201,13 @@ class State:
     def load(self, key: str, token: bytes, body: bytes) -> None:
         """Takes a chunk over from the store."""
         self._chunks[key] = decode_chunk(body)
+        self._keys = None
         self._tokens[key] = token
 
     def forget(self, key: str) -> None:
         """The store no longer has this chunk."""
         self._chunks.pop(key, None)
+        self._keys = None
         self._tokens.pop(key, None)
 
     def take_changes(self) -> tuple[Iterator[tuple[str, bytes]], list[str]]:

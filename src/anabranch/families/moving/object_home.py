@@ -29,7 +29,7 @@ from anabranch.chain.state import Arrays, State
 from anabranch.families.moving import regions
 from anabranch.families.moving import server_messages as messages
 from anabranch.families.moving.kernels.arrays import NEAREST, NEVER, Metric, records
-from anabranch.families.moving.kernels.home_moves import REPORT, last_of_tick, route_reports
+from anabranch.families.moving.kernels.home_moves import REPORT, route_reports
 from anabranch.families.moving.kernels.name_table import buckets
 from anabranch.families.moving.kernels.region_layout import RegionLayout, zones_of
 from anabranch.families.moving.nearest_server import raster_in
@@ -167,9 +167,9 @@ class ObjectHome(Stage):
             truths[:, bit >> 6] |= evaluate(condition, items).astype(np.uint64) << np.uint64(bit & 63)
         index = reports.names.find(encoded(items.column(self.stream.object)), add=True)
         reports.make_room(reports.names.count)
-        numbers = numbers_of(items).copy()
-        columns = {"time": times.copy(), "index": index, "x": x, "y": y, "number": numbers, "truths": truths}
-        reports.pending.append(columns)
+        reports.pending.append(
+            {"time": times, "index": index, "x": x, "y": y, "number": numbers_of(items), "truths": truths}
+        )
 
     def _new_names(self, reports: ObjectReports, zone: int) -> list[Packet]:
         new = reports.names.new_names()
@@ -186,18 +186,9 @@ class ObjectHome(Stage):
         """Returns the reports of the ticks that are final now, each object's last in a tick; those of later
         ticks go on waiting.
         """
-        pending = reports.take_pending()
-        if pending is None:
+        report = reports.pending.take_due(ticks, final, reports.names.count)
+        if report is None:
             return None
-        tick = ticks.first_at(pending["time"])
-        kept = last_of_tick(tick, pending["index"], reports.names.count)
-        due = kept & (tick <= final)
-        rest = kept & ~due
-        if rest.any():
-            reports.pending = [{name: column[rest] for name, column in pending.items()}]
-        if not due.any():
-            return None
-        report = {name: column[due] for name, column in pending.items()} | {"tick": tick[due]}
         report["expires"] = np.full(len(report["tick"]), NEVER)
         if self.stream.expire is not None:
             report["expires"] = ticks.first_beyond(report["time"], self.stream.expire)

@@ -28,17 +28,13 @@ from anabranch.families.moving.kernels.home_moves import (
 from anabranch.families.moving.kernels.search_circles import Raster, in_raster
 from anabranch.families.moving.nearest_server import EVERYTHING, NOTHING, raster_arrays, raster_from
 from anabranch.families.moving.object_names import HomeNames
+from anabranch.families.moving.pending_reports import PendingReports, get_columns, put_columns, with_words
 from anabranch.families.moving.query_plans import ENDLESS, ConditionBits, MovingPlan
 from anabranch.model.arrays import Array, Floats, Ints, Words
 
-OBJECTS, PENDING, SEARCH = "objects/", "pending/", "search/"
+OBJECTS, SEARCH = "objects/", "search/"
 RASTERS, RECORDS = SEARCH + "rasters/", SEARCH + "records/"
 RECENT, BEFORE = SEARCH + "recent/", SEARCH + "before/"
-
-#: Columns of a report; `time` decides its tick once the origin is known.
-COLUMNS = ("time", "index", "x", "y", "number", "truths")
-#: Rows per chunk of long columns.
-CHUNK_ROWS = 8192
 
 
 class ObjectReports:
@@ -49,7 +45,7 @@ class ObjectReports:
         self.requests = ForwardingRequests()
         self.known = _no_report(64)
         self.dirty = np.zeros(1, np.uint8)  # one per block of `known` to be stored
-        self.pending: list[Arrays] = []
+        self.pending = PendingReports()
 
     @staticmethod
     def load(state: State) -> ObjectReports:
@@ -61,8 +57,7 @@ class ObjectReports:
             first = int(key.removeprefix(OBJECTS)) * BLOCK
             for name in KNOWN.names or ():
                 reports.known[name][first : first + len(chunk[name])] = chunk[name]
-        pending = get_columns(state, PENDING)
-        reports.pending = [] if pending is None else [pending]
+        reports.pending = PendingReports.load(state)
         return reports
 
     def make_room(self, count: int) -> None:
@@ -87,19 +82,7 @@ class ObjectReports:
             chunk = {name: self.known[name][rows].copy() for name in KNOWN.names or ()}
             state.put(f"{OBJECTS}{block:08d}", chunk)
         self.dirty[:] = 0
-        reports = self.take_pending()
-        put_columns(state, PENDING, reports)
-        self.pending = [] if reports is None else [reports]
-
-    def take_pending(self) -> Arrays | None:
-        """Returns all reports that wait, in stream order, as one; none wait afterwards."""
-        parts, self.pending = self.pending, []
-        if not parts:
-            return None
-        words = max(part["truths"].shape[1] for part in parts)
-        for part in parts:
-            part["truths"] = _with_words(part["truths"], words)
-        return {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
+        self.pending.save(state)
 
 
 def _no_report(size: int) -> Array:
@@ -238,7 +221,7 @@ class SearchedObjects:
         return _Snapshot(
             np.concatenate([index, self._before["index"]]),
             np.concatenate([self.records[index], records(RECORD, self._before)]),
-            np.concatenate([self.truths[index], _with_words(self._before["truths"], self.truths.shape[1])]),
+            np.concatenate([self.truths[index], with_words(self._before["truths"], self.truths.shape[1])]),
         )
 
     def add(self, report: Arrays | None, count: int, zone: int) -> list[Packet]:
@@ -253,7 +236,7 @@ class SearchedObjects:
             there = self.records[index]
             self._before = {"index": index, "truths": self.truths[index]}
             self._before |= {name: there[name].copy() for name in RECORD.names or ()}
-        truths = _with_words(report["truths"], self.truths.shape[1])
+        truths = with_words(report["truths"], self.truths.shape[1])
         prior = update_records(records(REPORT, report), truths, self.records, self.truths, self._dirty)
         self._recent = report | {"prior_x": prior[0].copy(), "prior_y": prior[1].copy()}
         self._recent.pop("time")
@@ -272,7 +255,7 @@ class SearchedObjects:
         return [messages.message(messages.REGION, other, messages.NEAREST_MOVES, columns, zone)]
 
     def _make_room(self, count: int, words: int) -> None:
-        self.truths = _with_words(self.truths, words)
+        self.truths = with_words(self.truths, words)
         old = len(self.records)
         if count > old:
             more = max(old, count - old)
@@ -334,33 +317,3 @@ def _no_record(size: int) -> Array:
 def _with_blocks(dirty: Array, count: int) -> Array:
     """Returns the marks of blocks for so many entries."""
     return np.concatenate([dirty, np.zeros(count // BLOCK + 1 - len(dirty), np.uint8)])
-
-
-def _with_words(truths: Words, words: int) -> Words:
-    """Returns the truths of reports with at least so many words; the bits of later conditions are 0."""
-    if truths.shape[1] >= words:
-        return truths
-    out = np.zeros((len(truths), words), np.uint64)
-    out[:, : truths.shape[1]] = truths
-    return out
-
-
-def put_columns(state: State, prefix: str, columns: Arrays | None) -> None:
-    """Stores columns of equal length, in chunks, in place of those that were there; none where there are
-    none.
-    """
-    length = 0 if columns is None else len(next(iter(columns.values())))
-    count = -(-length // CHUNK_ROWS)
-    for chunk in range(count):
-        assert columns is not None
-        rows = slice(chunk * CHUNK_ROWS, (chunk + 1) * CHUNK_ROWS)
-        state.put(f"{prefix}{chunk:08d}", {name: column[rows].copy() for name, column in columns.items()})
-    for key in state.keys(prefix)[count:]:
-        state.drop(key)
-
-
-def get_columns(state: State, prefix: str) -> Arrays | None:
-    parts = [state.get(key) or {} for key in state.keys(prefix)]
-    if not parts:
-        return None
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

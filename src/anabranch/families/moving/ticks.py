@@ -8,7 +8,7 @@ first guess.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,11 +62,24 @@ class Ticks:
         """
         if time is None:
             return 0
-        return int(self._first(np.array([time]), lambda at: at > time)[0])
+        return self._first_one(time, lambda at: at > time)
 
     def last_before(self, time: Time) -> int:
         """Returns the last tick at or before a time; -1 if there is none."""
         return self.first_after(time) - 1
+
+    def last_until(self, time: Time) -> int:
+        """Returns the last tick before a time; -1 if there is none."""
+        return self._first_one(time, lambda at: at >= time) - 1
+
+    def _first_one(self, guess: Time, holds: Callable[[Time], bool]) -> int:
+        """`_first` for one number."""
+        number = max(int((guess - self.origin) // self.tick), 0)
+        while not holds(self.origin + number * self.tick):
+            number += 1
+        while number > 0 and holds(self.origin + (number - 1) * self.tick):
+            number -= 1
+        return number
 
     def _first(self, guess: Array, holds: Any) -> Array:
         """Returns the least n >= 0 for which `holds(origin + n * tick)`, which is false before some moment
@@ -99,9 +112,8 @@ def final_tick(ticks: Ticks, progress: Mapping[str, Any]) -> int:
     """
     if progress["ended"]:
         return ticks.last_before(progress["last"])
-    # T < time and T <= last: the last tick before `time` is the one before the first at or after it
-    before = int(ticks.first_at(np.array([progress["time"]]))[0]) - 1
-    return min(before, ticks.last_before(progress["last"]))
+    # T < time and T <= last
+    return min(ticks.last_until(progress["time"]), ticks.last_before(progress["last"]))
 
 
 def progress_of(packets: Sequence[Packet]) -> Mapping[str, Any]:

@@ -70,8 +70,10 @@ class Followers(NamedTuple):
 @kernel
 def last_of_tick(tick: Ints, index: Ints, count: Int) -> Bools:
     """Whether each report is its object's last in its tick. Reports are by tick, of `count` objects."""
-    seen = np.full(count, np.int64(-1))
+    seen = np.empty(count, np.int64)
     out = np.empty(len(tick), np.bool_)
+    for row in range(len(tick)):  # and not all of them: there may be far more objects than reports
+        seen[index[row]] = -1
     for row in range(len(tick) - 1, -1, -1):
         out[row] = seen[index[row]] != tick[row]
         seen[index[row]] = tick[row]
