@@ -40,6 +40,7 @@ from anabranch.families.moving.kernels.arrays import (
     PRESENT,
     QUERY,
     QUERY_BLOCK,
+    ROW,
     STARTS,
     FenceIndex,
     Metric,
@@ -55,6 +56,7 @@ from anabranch.families.moving.kernels.fence_index import count_cells, index_cel
 from anabranch.families.moving.kernels.object_grid import (
     add_all_to_grid,
     list_by_age,
+    present_objects,
     remove_one_by_age,
     unwatch_one,
     watch_all,
@@ -202,6 +204,8 @@ class RegionalServer:
 
     def run(self, moves: MoveBatch, events: Array, last: int) -> Array:
         """Returns the rows (ROW) of this server's fragments up to tick `last`; see kernels/region_tick."""
+        if not len(moves.records) and not len(events) and (self.ends[:, 0] < 0).all():
+            return np.zeros(0, ROW)  # nothing changes, and nobody can expire
         self._fit_grid(moves.records)
         self._list_objects(len(events) > 0, len(moves.records))
         arrays = self.arrays()
@@ -360,11 +364,8 @@ class RegionalServer:
     def save(self, state: State, prefix: str = "") -> None:
         """Stores the objects and queries that changed since the last call."""
         for block in np.flatnonzero(self.dirty_objects).tolist():
-            first = block * BLOCK
-            who = first + np.flatnonzero(self.objects["present"][first : first + BLOCK])
-            there = self.objects[who]
-            chunk = {"who": who, "truths": self.truths[who]}
-            chunk |= {name: there[name] for name in _STORED_OF_OBJECT}
+            who, truths, *columns = present_objects(self.objects, self.truths, block * BLOCK)
+            chunk = {"who": who, "truths": truths, **dict(zip(_STORED_OF_OBJECT, columns, strict=True))}
             _put(state, f"{prefix}{OBJECTS}{block:08d}", chunk, len(who))
         for block in np.flatnonzero(self.dirty_queries).tolist():
             first = block * QUERY_BLOCK
@@ -412,6 +413,8 @@ def focal_events(packets: Sequence[Packet], server: RegionalServer) -> Array:
     """Returns the events (EVENT) of queries whose focal objects reported, as the home zones request them."""
     focal = messages.of_kind(packets, messages.FOCAL_UPDATES)
     requests = messages.of_kind(packets, messages.REQUESTS)
+    if not requests:
+        return np.zeros(0, EVENT)
     firsts = np.cumsum([0, *(packet.rows.num_rows for packet in focal)])[: len(focal)]
     row = messages.column(requests, "focal", np.int64)
     row += np.repeat(firsts, [packet.rows.num_rows for packet in requests])
@@ -436,6 +439,8 @@ def query_events(
     """Returns the events (EVENT) of queries up to tick `final`, by tick and kind: ends, starts, and focal
     updates. `last` are the last ticks of cancelled queries.
     """
+    if not (len(updates) or last or server.waiting):
+        return updates
     ends = [
         (tick + 1, server.slot_of[number])
         for number, tick in last.items()

@@ -82,12 +82,18 @@ def find_names(
     """
     mask = np.uint64(len(table) - 1)
     out = np.empty(len(offsets) - 1, np.int64)
+    index: Int = np.int64(-1)
     for row in range(len(out)):
         low, high = np.int64(offsets[row]), np.int64(offsets[row + 1])
+        # objects often report in the same order as before: the next name is then the next that was added
+        if index + 1 < count and _is_same(names, index + 1, data, low, high):
+            index += 1
+            out[row] = index
+            continue
         bucket = hash_name(data, low, high) & mask
         while table[np.int64(bucket)] >= 0 and not _is_same(names, table[np.int64(bucket)], data, low, high):
             bucket = (bucket + np.uint64(1)) & mask
-        index: Int = np.int64(table[np.int64(bucket)])
+        index = np.int64(table[np.int64(bucket)])
         if index < 0 and add:
             index = count
             table[np.int64(bucket)] = index

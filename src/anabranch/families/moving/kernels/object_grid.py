@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from anabranch.families.moving.kernels.arrays import (
+    BLOCK,
     COUNT,
     NEVER,
     ZERO,
@@ -23,7 +24,7 @@ from anabranch.families.moving.kernels.arrays import (
 )
 from anabranch.families.moving.kernels.name_table import closer
 from anabranch.families.moving.kernels.shapes import distance, extent, grid_x, inner_extent, truth, wrapped
-from anabranch.model.arrays import Array, Floats, Ints
+from anabranch.model.arrays import Array, Floats, Ints, Words
 from anabranch.numeric.jit import inner, kernel, leaf, twig
 
 _ONE = np.uint64(1)
@@ -95,6 +96,33 @@ def add_all_to_grid(metric: Metric, objects: Array, grid: ObjectGrid) -> None:
     for who in range(len(objects)):
         if objects[who].present:
             add_to_grid(metric, objects, grid, who)
+
+
+@kernel
+def present_objects(
+    objects: Array, truths: Words, first: Int
+) -> tuple[Ints, Words, Floats, Floats, Ints, Ints]:
+    """Returns (who, truths, x, y, number, expires) of the present objects of the block that begins at
+    `first`.
+    """
+    count, last = ZERO, min(first + BLOCK, len(objects))
+    for who in range(first, last):
+        count += objects[who].present
+    numbers, who_truths = np.empty((3, count), np.int64), np.empty((count, truths.shape[1]), np.uint64)
+    x, y = np.empty(count), np.empty(count)
+    row = ZERO
+    for who in range(first, last):
+        this = objects[who]
+        if this.present:
+            numbers[0, row] = who
+            numbers[1, row] = this.number
+            numbers[2, row] = this.expires
+            x[row] = this.x
+            y[row] = this.y
+            for word in range(truths.shape[1]):
+                who_truths[row, word] = truths[who, word]
+            row += 1
+    return numbers[0], who_truths, x, y, numbers[1], numbers[2]
 
 
 # The objects of a server, and the queries with a focal object, are in two lists by the tick at which they
