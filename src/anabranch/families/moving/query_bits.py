@@ -98,7 +98,7 @@ def _spread(values: Array) -> Words:
     wide = high - low if high > low else 1.0
     with np.errstate(invalid="ignore"):
         share = np.nan_to_num((values - low) / wide)
-    out = (share * 65535).astype(np.uint64)
+    out: Words = (share * 65535).astype(np.uint64)
     for shift, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
         out = (out | (out << np.uint64(shift))) & np.uint64(mask)
     return out

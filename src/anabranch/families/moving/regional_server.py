@@ -254,7 +254,8 @@ class RegionalServer:
             beyond = (moves["x"] < grid.x) | (moves["x"] > grid.x + grid.columns * grid.width)
             beyond |= (moves["y"] < grid.y) | (moves["y"] > grid.y + grid.rows * grid.height)
             count = self.tallies[PRESENT] + np.count_nonzero(self.objects["present"][moves["who"]] == 0)
-            is_made &= count <= 2 * self._objects_in_grid and 5 * np.count_nonzero(beyond) <= len(beyond)
+            is_fit = count <= 2 * self._objects_in_grid and 5 * np.count_nonzero(beyond) <= len(beyond)
+            is_made = is_made and bool(is_fit)
         if not is_made:
             self.make_grid(moves)
 

@@ -141,7 +141,7 @@ def _shared_bytes(names: NameArrays, who: Ints) -> Int:
     """Returns how many bytes all these names begin with alike."""
     if len(who) == 0:
         return ZERO
-    start, shared = names.start[who[0]], np.int64(names.length[who[0]])
+    start, shared = names.start[who[0]], ZERO + names.length[who[0]]
     for row in range(1, len(who)):
         if who[row] == who[row - 1]:
             continue

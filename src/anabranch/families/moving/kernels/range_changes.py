@@ -11,6 +11,7 @@ Each search is a leaf that fills a list of hits and makes nothing; its caller tu
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -307,7 +308,7 @@ def _compare_word(
     scratch: TickScratch,
     index: Int,
     first: Int,
-    bits: Int,
+    bits: Any,  # uint64
     found: Int,
 ) -> Int:
     """Adds to `hits` the fences among `bits`, which have places from `first` on; returns how many it has."""
