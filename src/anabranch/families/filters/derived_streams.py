@@ -223,7 +223,6 @@ class DerivedStreams:
             step_float=(real, 1.0),
             next=(integer, 0),
             edge=(integer, _LEAST),
-            edge_float=(real, -np.inf),
             users=(integer, 0),
         )
         self._shape_slots: dict[
@@ -350,11 +349,11 @@ class DerivedStreams:
         return cut_slices.ShapeArrays._make([*own, *self._lists()])
 
     def _lists(self) -> tuple[Ints, Ints]:
-        """CSR derived stream -> shapes."""
+        """CSR derived stream and axis -> shapes, by their edges: what is sorted is a heap."""
         if self._shape_lists is None:
             live = self.shapes.live
-            owners = self.shapes["stream"][live]
-            order = np.argsort(owners, kind="stable")
-            first = np.searchsorted(owners[order], np.arange(self.streams.size + 1))
+            owners = cut_slices.AXES * self.shapes["stream"][live] + self.shapes["axis"][live]
+            order = np.lexsort((self.shapes["edge"][live], owners))
+            first = np.searchsorted(owners[order], np.arange(cut_slices.AXES * self.streams.size + 1))
             self._shape_lists = (first.astype(np.int64), live[order])
         return self._shape_lists

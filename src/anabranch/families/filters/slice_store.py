@@ -23,9 +23,10 @@ import numpy as np
 from anabranch.chain.packets import Packet
 from anabranch.chain.state import State
 from anabranch.families.filters.derived_streams import DerivedStreams, LayoutBook, time_words
-from anabranch.families.filters.kernels import compose_windows, cut_slices
-from anabranch.families.filters.kernels.compose_windows import ClosedArrays, ComposedWindows, SliceLists
-from anabranch.families.filters.kernels.cut_slices import ShapeArrays, SliceRows
+from anabranch.families.filters.kernels import closed_slices, compose_windows, cut_slices
+from anabranch.families.filters.kernels.closed_slices import LEVELS, ClosedArrays, SliceBlocks, SliceLists
+from anabranch.families.filters.kernels.compose_windows import ComposedWindows
+from anabranch.families.filters.kernels.cut_slices import LayoutArrays, ShapeArrays, SliceRows
 from anabranch.families.filters.spec import Aggregate
 from anabranch.model.arrays import Array, Ints
 from anabranch.model.columns import ColumnType
@@ -114,15 +115,19 @@ class ClosedSlices:
         self.rows = empty_rows(0, 0)
         self.streams = np.empty(0, np.int64)  # id of the derived stream of each row
         self.lists = SliceLists(*(np.empty(0, np.int64) for _ in range(3)))
+        none = [np.empty(0, np.int64) for _ in SliceBlocks._fields[:-1]]
+        self.blocks = SliceBlocks._make([*none, np.empty((0, LEVELS), np.int64)])
         self.used = 0
         self.words = 0
         self.dead = 0
+        self._blocks_used = 0
+        self._block_words = 0
         self._stored = 0  # rows that the state has
         self._chunks = 0
 
     @property
     def arrays(self) -> ClosedArrays:
-        return ClosedArrays(self.rows, self.lists)
+        return ClosedArrays(self.rows, self.lists, self.blocks)
 
     def reserve_lists(self, slots: int) -> None:
         """Makes room for the lists of so many derived streams."""
@@ -132,12 +137,34 @@ class ClosedSlices:
             self.lists = SliceLists(
                 np.r_[self.lists.first, none], np.r_[self.lists.last, none], self.lists.next
             )
+            begun = np.zeros((len(none), LEVELS), np.int64)
+            self.blocks = self.blocks._replace(
+                slices=np.r_[self.blocks.slices, np.zeros_like(none)], begun=np.r_[self.blocks.begun, begun]
+            )
 
-    def append(self, slots: Ints, ids: Ints, rows: SliceRows) -> None:
+    def append(self, slots: Ints, ids: Ints, rows: SliceRows, layouts: LayoutArrays) -> None:
         """Adds closed slices of the derived streams `slots`, whose ids are `ids`."""
         first = self.used
         self._append_rows(ids, rows)
-        compose_windows.link(slots, np.arange(first, self.used), self.lists)
+        self._link(slots, np.arange(first, self.used), layouts)
+
+    def _link(self, slots: Ints, rows: Ints, layouts: LayoutArrays) -> None:
+        """Appends these rows to the lists of their derived streams."""
+        done = 0
+        while True:
+            done, self._blocks_used, self._block_words = closed_slices.link(
+                slots, rows, done, self.arrays, layouts, self._blocks_used, self._block_words
+            )
+            if done == len(rows):
+                return
+            self._reserve_blocks(LEVELS * int(layouts.width.max()))
+
+    def _reserve_blocks(self, words: int) -> None:
+        """Makes room for the blocks that one more row may complete, and at least doubles it."""
+        old, room = self.blocks, 2 * self._blocks_used + 2 * LEVELS
+        parts = [grown(part, room, self._blocks_used) for part in old[1:6]]
+        more = grown(old.words, 2 * self._block_words + 2 * words, self._block_words)
+        self.blocks = SliceBlocks._make([old.smallest, *parts, more, old.slices, old.begun])
 
     def _append_rows(self, ids: Ints, rows: SliceRows) -> None:
         count, words = len(rows.number), len(rows.words)
@@ -157,6 +184,7 @@ class ClosedSlices:
             self.rows = SliceRows._make([*parts, self.rows.words])
             self.streams = grown(self.streams, room, self.used)
             self.lists = self.lists._replace(next=grown(self.lists.next, room, self.used))
+            self.blocks = self.blocks._replace(smallest=grown(self.blocks.smallest, room, self.used))
         if words > len(self.rows.words):
             room = max(words, 2 * len(self.rows.words), 1024)
             self.rows = self.rows._replace(words=grown(self.rows.words, room, self.words))
@@ -167,7 +195,7 @@ class ClosedSlices:
 
     def remove(self, slot: int) -> None:
         """Lets go of all slices of a derived stream."""
-        self.dead += int(compose_windows.unlink(slot, self.lists))
+        self.dead += int(closed_slices.unlink(slot, self.arrays))
 
     # in the state
 
@@ -192,17 +220,18 @@ class ClosedSlices:
     def _compact(self, live: Ints, ids: Ints, book: LayoutBook) -> None:
         """Moves the slices that are alive together."""
         rows, owners = np.empty(self.used, np.int64), np.empty(self.used, np.int64)
-        count = compose_windows.list_rows(live, self.lists, rows, owners)
+        count = closed_slices.list_rows(live, self.lists, rows, owners)
         rows, owners = rows[:count], owners[:count]
         old = self.rows
         widths = book.arrays.width[old.layout[rows]]
         at = np.cumsum(widths) - widths
         words = np.repeat(old.at[rows] - at, widths) + np.arange(int(widths.sum()))
         kept = SliceRows._make([*(part[rows] for part in old[:-2]), at, old.words[words]])
-        self.used = self.words = self.dead = self._stored = 0
+        self.used = self.words = self.dead = self._stored = self._blocks_used = self._block_words = 0
         self.lists.first[:] = -1
         self.lists.last[:] = -1
-        self.append(owners, ids[owners], kept)
+        self.blocks.slices[:] = 0
+        self.append(owners, ids[owners], kept, book.arrays)
 
     def load(self, state: State, book: LayoutBook, slots: Ints, ids: Ints) -> None:
         """Loads what the state has, given the slots and ids of the derived streams that are alive."""
@@ -222,7 +251,7 @@ class ClosedSlices:
         rank = np.minimum(np.searchsorted(ids[order], owners), max(len(ids) - 1, 0))
         alive = np.flatnonzero(ids[order][rank] == owners) if len(ids) else np.empty(0, np.int64)
         self.dead = self.used - len(alive)
-        compose_windows.link(slots[order][rank[alive]], alive, self.lists)
+        self._link(slots[order][rank[alive]], alive, book.arrays)
 
 
 class SliceStore:
@@ -278,7 +307,7 @@ class SliceStore:
         )
         if rows:
             owners = owners[:rows]
-            self.closed.append(owners, self.streams["id"][owners], first_rows(out, rows, words))
+            self.closed.append(owners, self.streams["id"][owners], first_rows(out, rows, words), layouts)
         self._touched.update((np.flatnonzero(np.bincount(slots)) // STREAMS_PER_CHUNK).tolist())
 
     def _open(self) -> SliceRows:
@@ -306,16 +335,14 @@ class SliceStore:
         """Composes the windows that are full at the time of the last item or, at the end of the stream, have
         begun.
         """
-        arguments = (
-            self.derived.shapes.live,
-            self._time_word(last),
-            ended,
-            self.derived.shape_arrays(),
-            self.derived.book.arrays,
-            self.derived.stream_arrays(),
-            self._open(),
-            self.closed.arrays,
-        )
+        shapes, streams = self.derived.shape_arrays(), self.derived.stream_arrays()
+        moment, live = self._time_word(last), self.derived.shapes.live
+        due = np.empty(len(live), np.int64)
+        due = due[: compose_windows.due_shapes(live, moment, ended, shapes, streams, due)]
+        if not len(due):
+            return _empty_composed(0, 0)
+        layouts, open_ = self.derived.book.arrays, self._open()
+        arguments = (due, moment, ended, shapes, layouts, streams, open_, self.closed.arrays)
         count, words = compose_windows.compose(*arguments, _empty_composed(0, 0), True)
         out = _empty_composed(count, words)
         compose_windows.compose(*arguments, out, False)

@@ -1,10 +1,7 @@
 """Windows from slices: the aggregates of each window, which slices are still needed, and the values that come
 out.
 
-The closed slices of all derived streams lie in one arena of rows, each linked to the next of its derived
-stream:
-
-    first[s] -> row -> row -> ... -> last[s] -> the open slice of s, which is not in the arena
+A window is found and added up by blocks of slices (closed_slices.py), then the open slice is added.
 """
 
 from __future__ import annotations
@@ -13,7 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anabranch.families.filters.kernels.closed_slices import END, ClosedArrays
 from anabranch.families.filters.kernels.cut_slices import (
+    AXES,
     COUNT,
     FLOAT_TIME,
     MAX,
@@ -33,29 +32,15 @@ from anabranch.families.filters.kernels.cut_slices import (
 )
 from anabranch.families.filters.kernels.exact_sums import read_float, read_int, wide_to_float
 from anabranch.model.arrays import Bools, Floats, Ints
-from anabranch.numeric.jit import int64, kernel, leaf, twig, zero
+from anabranch.numeric.jit import int64, kernel, leaf, loop, twig, zero
 from anabranch.numeric.window_edges import first_after, first_after_float
 
 #: What an aggregation computes of a window.
 ITEMS, COUNTED, LEAST, GREATEST, TOTAL, MEAN = 0, 1, 2, 3, 4, 5
 
-_END, _OPEN = -1, -2
+#: In place of a row of the arena: the open slice.
+_OPEN = -2
 _MOST = int64(2**63 - 1)
-
-
-class SliceLists(NamedTuple):
-    """Linked lists of arena rows: `first` and `last` of a derived stream, `next` of a row; -1 is none."""
-
-    first: Ints
-    last: Ints
-    next: Ints
-
-
-class ClosedArrays(NamedTuple):
-    """The closed slices of all derived streams: rows of the arena, and their lists."""
-
-    rows: SliceRows
-    lists: SliceLists
 
 
 class ComposedWindows(NamedTuple):
@@ -79,31 +64,6 @@ class _Shape(NamedTuple):
     base_float: float
     size_float: float
     step_float: float
-
-
-@kernel
-def link(slots: Ints, rows: Ints, lists: SliceLists) -> None:
-    """Appends each of these rows of the arena to the list of its derived stream, in their order."""
-    for index in range(len(slots)):
-        slot, row = slots[index], rows[index]
-        lists.next[row] = _END
-        if lists.last[slot] == _END:
-            lists.first[slot] = row
-        else:
-            lists.next[lists.last[slot]] = row
-        lists.last[slot] = row
-
-
-@kernel
-def unlink(slot: int, lists: SliceLists) -> int:
-    """Empties the list of a derived stream; returns how many rows it had."""
-    count = 0
-    row = lists.first[slot]
-    while row != _END:
-        row = lists.next[row]
-        count += 1
-    lists.first[slot] = lists.last[slot] = _END
-    return count
 
 
 @leaf
@@ -150,7 +110,55 @@ def settle(indexes: Ints, shapes: ShapeArrays, streams: StreamArrays, last: int,
             shapes.next[index] = max(shapes.next[index], first)
 
 
-@kernel
+@leaf
+def _block(shape: _Shape, k: int, to_end: bool, row: int, closed: ClosedArrays) -> int:
+    """Returns the largest block from a row on all slices of which begin before window k begins or, with
+    `to_end`, before it ends; END if there is none.
+    """
+    times, positions = closed.rows.time, closed.rows.position
+    larger, last = closed.blocks.larger, closed.blocks.last
+    found, block = int64(END), closed.blocks.smallest[row]
+    while block != END and not _reaches(shape, k, to_end, times[last[block]], positions[last[block]]):
+        found, block = block, larger[block]
+    return found
+
+
+@leaf
+def _first_slice(shape: _Shape, k: int, row: int, slot: int, open_: SliceRows, closed: ClosedArrays) -> int:
+    """Returns the first slice from `row` on that does not begin before window k; END if there is none."""
+    times, positions, nexts = closed.rows.time, closed.rows.position, closed.lists.next
+    while row >= 0 and not _reaches(shape, k, False, times[row], positions[row]):
+        block = _block(shape, k, False, row, closed)
+        row = nexts[row if block == END else closed.blocks.last[block]]
+    if row == END:
+        row = int64(_OPEN)
+    if row == _OPEN:
+        if open_.items[slot] == 0 or not _reaches(shape, k, False, open_.time[slot], open_.position[slot]):
+            row = int64(END)
+    return row
+
+
+@leaf
+def _is_due(shape: _Shape, k: int, last: int, ended: bool, passed: int) -> bool:
+    """Returns whether window k is full or, when the stream has ended, has begun."""
+    return _reaches(shape, k, True, last, passed) or (ended and _reaches(shape, k, False, last, passed - 1))
+
+
+@loop
+def due_shapes(
+    indexes: Ints, last: int, ended: bool, shapes: ShapeArrays, streams: StreamArrays, due: Ints
+) -> int:
+    """Writes those of the shapes `indexes` whose next window is due into `due`; returns how many."""
+    count = 0
+    for index in indexes:
+        passed = streams.passed[shapes.stream[index]]
+        if _is_due(_shape(shapes, index), shapes.next[index], last, ended, passed):
+            due[count] = index
+            count += 1
+    return count
+
+
+@loop
 def compose(
     due: Ints,
     last: int,
@@ -171,32 +179,21 @@ def compose(
     are. Returns how many windows and how many words there are; with `counting` nothing else is done, to know
     how much room `out` must have.
     """
-    arena, lists = closed
-    times, positions, nexts = arena.time, arena.position, lists.next
+    times, positions = closed.rows.time, closed.rows.position
     count = int64(0)
     filled = int64(0)
     for index in due:
         shape = _shape(shapes, index)
         slot = shapes.stream[index]
         layout, passed = streams.layout[slot], streams.passed[slot]
-        open_time, open_position = open_.time[slot], open_.position[slot]
-        tail = int64(_OPEN if open_.items[slot] > 0 else _END)
         k = shapes.next[index]
-        row = lists.first[slot] if lists.first[slot] != _END else tail
-        while True:
-            if not _reaches(shape, k, True, last, passed):
-                if not (ended and _reaches(shape, k, False, last, passed - 1)):
-                    break
-            while row != _END:
-                time = times[row] if row >= 0 else open_time
-                position = positions[row] if row >= 0 else open_position
-                if _reaches(shape, k, False, time, position):
-                    break
-                row = _END if row == _OPEN else nexts[row] if nexts[row] != _END else tail
-            if row == _END:
+        row = closed.lists.first[slot]
+        while _is_due(shape, k, last, ended, passed):
+            row = _first_slice(shape, k, row, slot, open_, closed)
+            if row == END:
                 break
-            time = times[row] if row >= 0 else open_time
-            position = positions[row] if row >= 0 else open_position
+            time = times[row] if row >= 0 else open_.time[slot]
+            position = positions[row] if row >= 0 else open_.position[slot]
             if _reaches(shape, k, True, time, position):
                 # Nothing in window k: go on with the first that ends after the slice that was found.
                 k = max(k + 1, _first_open(shape, time, position))
@@ -231,17 +228,24 @@ def _composed(
     at: int,
 ) -> int:
     """Adds up window k of a shape, from slice `row` on, at words[at:]; returns how many items it has."""
-    _, times, positions, counts, r_layout, r_at, r_words = closed.rows
-    nexts = closed.lists.next
+    rows, lists, blocks = closed
     first, stop = layouts.first[layout], layouts.first[layout + 1]
     empty(words, at, first, stop, layouts.operation, layouts.offset)
     items = int64(0)
     while row >= 0:
-        if _reaches(shape, k, True, times[row], positions[row]):
+        if _reaches(shape, k, True, rows.time[row], rows.position[row]):
             return items
-        fold(words, at, layouts, first, stop, r_words, r_at[row], r_layout[row], zero())
-        items += counts[row]
-        row = nexts[row] if nexts[row] != _END else _OPEN
+        block = _block(shape, k, True, row, closed)
+        if block == END:
+            fold(words, at, layouts, first, stop, rows.words, rows.at[row], rows.layout[row], zero())
+            items += rows.items[row]
+            row = lists.next[row]
+        else:
+            fold(
+                words, at, layouts, first, stop, blocks.words, blocks.at[block], blocks.layout[block], zero()
+            )
+            items += blocks.items[block]
+            row = lists.next[blocks.last[block]]
     if open_.items[slot] > 0 and not _reaches(shape, k, True, open_.time[slot], open_.position[slot]):
         fold(words, at, layouts, first, stop, open_.words, open_.at[slot], open_.layout[slot], zero())
         items += open_.items[slot]
@@ -251,11 +255,11 @@ def _composed(
 @kernel
 def evict(slots: Ints, shapes: ShapeArrays, closed: ClosedArrays) -> int:
     """Takes slices off the lists that lie before every window to come; returns how many."""
-    arena, lists = closed
+    arena, lists = closed.rows, closed.lists
     count = 0
     for slot in slots:
         time, time_float, position = _MOST, np.inf, _MOST
-        for entry in range(shapes.first[slot], shapes.first[slot + 1]):
+        for entry in range(shapes.first[AXES * slot], shapes.first[AXES * (slot + 1)]):
             index = shapes.listed[entry]
             k, axis = shapes.next[index], shapes.axis[index]
             if axis == ROW:
@@ -267,30 +271,15 @@ def evict(slots: Ints, shapes: ShapeArrays, closed: ClosedArrays) -> int:
             else:
                 time_float = min(time_float, shapes.base_float[index] + k * shapes.step_float[index])
         row = lists.first[slot]
-        while row != _END:
+        while row != END:
             if arena.time[row] >= time or arena.time[row] >= time_float or arena.position[row] >= position:
                 break
             row = lists.next[row]
             count += 1
         lists.first[slot] = row
-        if row == _END:
-            lists.last[slot] = _END
-    return count
-
-
-@kernel
-def list_rows(slots: Ints, lists: SliceLists, rows: Ints, owners: Ints) -> int:
-    """Writes the arena rows that are on lists into `rows`, derived stream by derived stream, and the derived
-    stream of each into `owners`; returns how many.
-    """
-    count = 0
-    for slot in slots:
-        row = lists.first[slot]
-        while row != _END:
-            rows[count] = row
-            owners[count] = slot
-            count += 1
-            row = lists.next[row]
+        if row == END:
+            lists.last[slot] = END
+            closed.blocks.slices[slot] = 0
     return count
 
 

@@ -37,6 +37,7 @@ OPERATIONS = 6
 #: How windows are measured. In integers: on integer times, or in positions in the derived stream. In floats:
 #: on float times, or on integer times.
 TIME, ROW, FLOAT_TIME, FRACTION = 0, 1, 2, 3
+AXES = 4
 
 _MOST = int64(2**63 - 1)
 _LEAST = int64(-(2**63))
@@ -73,9 +74,12 @@ class SliceRows(NamedTuple):
 
 
 class ShapeArrays(NamedTuple):
-    """Windows with a base, a size and a step; those of derived stream s are listed[first[s]:first[s + 1]].
+    """Windows with a base, a size and a step.
 
-    `next` is the first window that has not been composed, `edge` the next edge that a slice must not cross.
+    `next` is the first window that has not been composed, `edge` the next edge that a slice must not cross: a
+    position, or the word of a time. With i = AXES s + a, the windows on axis a of derived stream s are
+    listed[first[i]:first[i + 1]]. They are a heap by their edges, so that a slice finds the next edge without
+    looking at all of them.
     """
 
     axis: Ints
@@ -88,7 +92,6 @@ class ShapeArrays(NamedTuple):
     step_float: Floats
     next: Ints
     edge: Ints
-    edge_float: Floats
     first: Ints
     listed: Ints
 
@@ -286,42 +289,57 @@ def _open(
     open_.layout[slot] = layout
     first, stop = layouts.first[layout], layouts.first[layout + 1]
     empty(open_.words, open_.at[slot], first, stop, layouts.operation, layouts.offset)
-    (
-        axis,
-        _,
-        base,
-        size,
-        step,
-        base_float,
-        size_float,
-        step_float,
-        _,
-        next_edge,
-        next_float,
-        of_slot,
-        listed,
-    ) = shapes
     edge, edge_float, edge_row = _MOST, np.inf, _MOST
-    for index in range(of_slot[slot], of_slot[slot + 1]):
-        shape = listed[index]
-        on = axis[shape]
-        if on <= ROW:
-            moment = time if on == TIME else position
-            if not next_edge[shape] > moment:
-                next_edge[shape] = _edge(base[shape], size[shape], step[shape], moment)
-            if on == TIME:
-                edge = min(edge, next_edge[shape])
-            else:
-                edge_row = min(edge_row, next_edge[shape])
+    for axis in range(AXES):
+        begin, end = shapes.first[AXES * slot + axis], shapes.first[AXES * slot + axis + 1]
+        if begin == end:
+            continue
+        least = _next_edge(axis, begin, end, position if axis == ROW else time, shapes)
+        if axis == ROW:
+            edge_row = least
+        elif axis == FRACTION:
+            edge_float = real_time(FLOAT_TIME, least)
         else:
-            real = real_time(on, time)
-            if not next_float[shape] > real:
-                next_float[shape] = _edge_float(base_float[shape], size_float[shape], step_float[shape], real)
-            if on == FLOAT_TIME:
-                edge = min(edge, time_word(next_float[shape]))
-            else:
-                edge_float = min(edge_float, next_float[shape])
+            edge = least
     streams.edge[slot], streams.edge_float[slot], streams.edge_row[slot] = edge, edge_float, edge_row
+
+
+@twig
+def _next_edge(axis: int, begin: int, end: int, moment: int, shapes: ShapeArrays) -> int:
+    """The least edge after a moment of the windows listed[begin:end], which are on one axis."""
+    edges, listed = shapes.edge, shapes.listed
+    real = 0.0 if axis <= ROW else real_time(axis, moment)
+    reached = time_word(real) if axis == FRACTION else moment
+    while edges[listed[begin]] <= reached:
+        shape = listed[begin]
+        if axis <= ROW:
+            edge = _edge(shapes.base[shape], shapes.size[shape], shapes.step[shape], moment)
+        else:
+            size, step = shapes.size_float[shape], shapes.step_float[shape]
+            edge = time_word(_edge_float(shapes.base_float[shape], size, step, real))
+        edges[shape] = edge
+        _sift(begin, end, edges, listed)
+        if edge <= reached:  # beyond the numbers that there are: every item begins a slice
+            break
+    least: int = edges[listed[begin]]
+    return least
+
+
+@leaf
+def _sift(begin: int, end: int, edges: Ints, listed: Ints) -> None:
+    """Moves the first entry of the heap listed[begin:end], whose edge has grown, down to its place."""
+    shape, at = listed[begin], begin
+    while True:
+        child = 2 * at - begin + 1
+        if child >= end:
+            break
+        if child + 1 < end and edges[listed[child + 1]] < edges[listed[child]]:
+            child += 1
+        if edges[listed[child]] >= edges[shape]:
+            break
+        listed[at] = listed[child]
+        at = child
+    listed[at] = shape
 
 
 @twig
