@@ -24,7 +24,13 @@ from anabranch.chain.packets import Packet
 from anabranch.chain.state import State
 from anabranch.families.filters.derived_streams import DerivedStreams, LayoutBook, time_words
 from anabranch.families.filters.kernels import closed_slices, compose_windows, cut_slices
-from anabranch.families.filters.kernels.closed_slices import LEVELS, ClosedArrays, SliceBlocks, SliceLists
+from anabranch.families.filters.kernels.closed_slices import (
+    BLOCK_WIDTH,
+    LEVELS,
+    ClosedArrays,
+    SliceBlocks,
+    SliceLists,
+)
 from anabranch.families.filters.kernels.compose_windows import ComposedWindows
 from anabranch.families.filters.kernels.cut_slices import LayoutArrays, ShapeArrays, SliceRows
 from anabranch.families.filters.spec import Aggregate
@@ -115,8 +121,13 @@ class ClosedSlices:
         self.rows = empty_rows(0, 0)
         self.streams = np.empty(0, np.int64)  # id of the derived stream of each row
         self.lists = SliceLists(*(np.empty(0, np.int64) for _ in range(3)))
-        none = [np.empty(0, np.int64) for _ in SliceBlocks._fields[:-1]]
-        self.blocks = SliceBlocks._make([*none, np.empty((0, LEVELS), np.int64)])
+        self.blocks = SliceBlocks(
+            np.empty(0, np.int64),
+            np.empty((0, BLOCK_WIDTH), np.int64),
+            np.empty(0, np.int64),
+            np.empty(0, np.int64),
+            np.empty((0, LEVELS), np.int64),
+        )
         self.used = 0
         self.words = 0
         self.dead = 0
@@ -161,10 +172,10 @@ class ClosedSlices:
 
     def _reserve_blocks(self, words: int) -> None:
         """Makes room for the blocks that one more row may complete, and at least doubles it."""
-        old, room = self.blocks, 2 * self._blocks_used + 2 * LEVELS
-        parts = [grown(part, room, self._blocks_used) for part in old[1:6]]
-        more = grown(old.words, 2 * self._block_words + 2 * words, self._block_words)
-        self.blocks = SliceBlocks._make([old.smallest, *parts, more, old.slices, old.begun])
+        self.blocks = self.blocks._replace(
+            rows=grown(self.blocks.rows, 2 * self._blocks_used + 2 * LEVELS, self._blocks_used),
+            words=grown(self.blocks.words, 2 * self._block_words + 2 * words, self._block_words),
+        )
 
     def _append_rows(self, ids: Ints, rows: SliceRows) -> None:
         count, words = len(rows.number), len(rows.words)
@@ -269,6 +280,7 @@ class SliceStore:
         self._fitted = True
         self._touched: set[int] = set()  # chunks of derived streams to put
         self._layouts = 0  # how many of them the state has
+        self._windows = 1  # room for so many windows of a batch, as far as seen
 
     # queries
 
@@ -341,12 +353,16 @@ class SliceStore:
         due = due[: compose_windows.due_shapes(live, moment, ended, shapes, streams, due)]
         if not len(due):
             return _empty_composed(0, 0)
-        layouts, open_ = self.derived.book.arrays, self._open()
-        arguments = (due, moment, ended, shapes, layouts, streams, open_, self.closed.arrays)
-        count, words = compose_windows.compose(*arguments, _empty_composed(0, 0), True)
-        out = _empty_composed(count, words)
-        compose_windows.compose(*arguments, out, False)
-        return out
+        layouts = self.derived.book.arrays
+        widest = int(layouts.width.max())
+        given = (moment, ended, shapes, layouts, streams, self._open(), self.closed.arrays)
+        out = _empty_composed(self._windows, self._windows * widest)
+        at, count, words = compose_windows.compose(due, 0, *given, out, 0, 0)
+        while at < len(due):
+            out = _grown_composed(out, count, words, words + widest * (count + 64))
+            at, count, words = compose_windows.compose(due, at, *given, out, count, words)
+        self._windows = count + count // 4 + 1
+        return ComposedWindows._make([*(part[:count] for part in out[:-1]), out.words[:words]])
 
     def _time_word(self, time: Time | None) -> int:
         is_float = self.derived.stream.time_type is ColumnType.FLOAT
@@ -418,6 +434,12 @@ class SliceStore:
         is_known = last is not None
         compose_windows.settle(self.derived.shapes.live, shapes, streams, self._time_word(last), is_known)
         self._touched = set()
+
+
+def _grown_composed(old: ComposedWindows, count: int, words: int, room: int) -> ComposedWindows:
+    """More room for windows, some of which are there already; `room` for words."""
+    parts = [grown(part, 2 * count + 64, count) for part in old[:-1]]
+    return ComposedWindows._make([*parts, grown(old.words, room, words)])
 
 
 def _empty_composed(count: int, words: int) -> ComposedWindows:

@@ -44,23 +44,24 @@ class SliceLists(NamedTuple):
 
 
 class SliceBlocks(NamedTuple):
-    """Blocks of slices. `smallest[r]` is the smallest block that begins with row r of the arena, `larger[b]`
-    the next larger one that begins where block b does; -1 is none.
+    """Blocks of slices. `smallest[r]` is the smallest block that begins with row r of the arena, -1 is none.
 
-    last: the last row of a block. items, layout, at, words: as for slices.
-    Of each derived stream, `slices` is how many came since its list was empty, and `begun`,
-    int64[streams, LEVELS], the slice (at level 0) or block with which the next block of each size begins.
+    rows, words: of the blocks, int64[blocks, 8], and their aggregates. Of each derived stream, `slices` is
+    how many came since its list was empty, and `begun`, int64[streams, LEVELS], the slice (at level 0) or
+    block with which the next block of each size begins.
     """
 
     smallest: Ints
-    larger: Ints
-    last: Ints
-    items: Ints
-    layout: Ints
-    at: Ints
+    rows: Ints
     words: Ints
     slices: Ints
     begun: Ints
+
+
+#: A row of blocks, one cache line: the next larger block that begins where it does (-1 is none); the last
+#: slice, and its time and position; and as for slices: items, layout, at.
+LARGER, LAST, TIME, POSITION, ITEMS, LAYOUT, AT = 0, 1, 2, 3, 4, 5, 6
+BLOCK_WIDTH = 8
 
 
 class ClosedArrays(NamedTuple):
@@ -82,9 +83,8 @@ def link(
     many blocks and words there are. Returns the index to go on with, and these two.
     """
     first, last, next_ = closed.lists
-    smallest, ends, block_words = closed.blocks.smallest, closed.blocks.last, closed.blocks.words
-    slices, begun = closed.blocks.slices, closed.blocks.begun
-    room, words = len(ends) - LEVELS, len(block_words) - LEVELS * layouts.width.max()
+    smallest, blocks, block_words, slices, begun = closed.blocks
+    room, words = len(blocks) - LEVELS, len(block_words) - LEVELS * layouts.width.max()
     while index < len(slots) and used <= room and filled <= words:
         slot, row = slots[index], rows[index]
         next_[row] = smallest[row] = END
@@ -126,15 +126,15 @@ def _add_block(
     """Adds up FANOUT slices (at level 0) or blocks, from `part` on, to a new block; returns where its words
     end.
     """
-    rows, lists, blocks = closed
-    layout = rows.layout[part] if level == 0 else blocks.layout[part]
+    rows, lists, (smallest, blocks, words, _, _) = closed
+    layout = rows.layout[part] if level == 0 else blocks[part, LAYOUT]
     first, stop = layouts.first[layout], layouts.first[layout + 1]
-    words, items, row = blocks.words, int64(0), int64(END)
+    items, row = int64(0), int64(END)
     empty(words, at, first, stop, layouts.operation, layouts.offset)
     if level == 0:
-        blocks.smallest[part] = block
+        smallest[part] = block
     else:
-        blocks.larger[part] = block
+        blocks[part, LARGER] = block
     for number in range(FANOUT):
         if level == 0:
             row = part if number == 0 else lists.next[row]
@@ -142,14 +142,15 @@ def _add_block(
             items += rows.items[row]
         else:
             if number > 0:
-                part = blocks.smallest[lists.next[row]]
+                part = smallest[lists.next[row]]
                 for _ in range(level - 1):
-                    part = blocks.larger[part]
-            row = blocks.last[part]
-            fold(words, at, layouts, first, stop, words, blocks.at[part], blocks.layout[part], zero())
-            items += blocks.items[part]
-    blocks.larger[block], blocks.last[block], blocks.items[block] = END, row, items
-    blocks.layout[block], blocks.at[block] = layout, at
+                    part = blocks[part, LARGER]
+            row = blocks[part, LAST]
+            fold(words, at, layouts, first, stop, words, blocks[part, AT], blocks[part, LAYOUT], zero())
+            items += blocks[part, ITEMS]
+    blocks[block, LARGER], blocks[block, LAST] = END, row
+    blocks[block, TIME], blocks[block, POSITION] = rows.time[row], rows.position[row]
+    blocks[block, ITEMS], blocks[block, LAYOUT], blocks[block, AT] = items, layout, at
     return at + layouts.width[layout]
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anabranch.families.filters.kernels import closed_slices
 from anabranch.families.filters.kernels.closed_slices import END, ClosedArrays
 from anabranch.families.filters.kernels.cut_slices import (
     AXES,
@@ -115,11 +116,12 @@ def _block(shape: _Shape, k: int, to_end: bool, row: int, closed: ClosedArrays) 
     """Returns the largest block from a row on all slices of which begin before window k begins or, with
     `to_end`, before it ends; END if there is none.
     """
-    times, positions = closed.rows.time, closed.rows.position
-    larger, last = closed.blocks.larger, closed.blocks.last
+    blocks = closed.blocks.rows
     found, block = int64(END), closed.blocks.smallest[row]
-    while block != END and not _reaches(shape, k, to_end, times[last[block]], positions[last[block]]):
-        found, block = block, larger[block]
+    while block != END and not _reaches(
+        shape, k, to_end, blocks[block, closed_slices.TIME], blocks[block, closed_slices.POSITION]
+    ):
+        found, block = block, blocks[block, closed_slices.LARGER]
     return found
 
 
@@ -129,7 +131,7 @@ def _first_slice(shape: _Shape, k: int, row: int, slot: int, open_: SliceRows, c
     times, positions, nexts = closed.rows.time, closed.rows.position, closed.lists.next
     while row >= 0 and not _reaches(shape, k, False, times[row], positions[row]):
         block = _block(shape, k, False, row, closed)
-        row = nexts[row if block == END else closed.blocks.last[block]]
+        row = nexts[row if block == END else closed.blocks.rows[block, closed_slices.LAST]]
     if row == END:
         row = int64(_OPEN)
     if row == _OPEN:
@@ -158,9 +160,19 @@ def due_shapes(
     return count
 
 
+@leaf
+def _overlaps(shape: _Shape, k: int) -> bool:
+    """Returns whether window k + 1 begins before window k ends."""
+    if shape.axis <= ROW:
+        return shape.step < shape.size
+    start = shape.base_float + k * shape.step_float
+    return shape.base_float + (k + 1) * shape.step_float < start + shape.size_float
+
+
 @loop
 def compose(
     due: Ints,
+    at: int,
     last: int,
     ended: bool,
     shapes: ShapeArrays,
@@ -169,20 +181,20 @@ def compose(
     open_: SliceRows,
     closed: ClosedArrays,
     out: ComposedWindows,
-    counting: bool,
-) -> tuple[int, int]:
-    """Composes the windows of the shapes `due` that are full and not yet composed or, when the stream has
-    `ended`, have begun.
+    count: int,
+    filled: int,
+) -> tuple[int, int, int]:
+    """Composes the windows of the shapes due[at:] that are full and not yet composed or, when the stream has
+    `ended`, have begun; until all are done or `out` is full.
 
     last: the time of the stream's last item; a window in time is full when its end is not after it, one in
     rows when its derived stream has had as many items. Windows without items are left out, however many there
-    are. Returns how many windows and how many words there are; with `counting` nothing else is done, to know
-    how much room `out` must have.
+    are. count, filled: how many windows and words are in `out`. Returns the place in `due` to go on with, and
+    these two.
     """
     times, positions = closed.rows.time, closed.rows.position
-    count = int64(0)
-    filled = int64(0)
-    for index in due:
+    while at < len(due):
+        index = due[at]
         shape = _shape(shapes, index)
         slot = shapes.stream[index]
         layout, passed = streams.layout[slot], streams.passed[slot]
@@ -198,20 +210,23 @@ def compose(
                 # Nothing in window k: go on with the first that ends after the slice that was found.
                 k = max(k + 1, _first_open(shape, time, position))
                 continue
-            if not counting:
-                out.shape[count] = index
-                out.k[count] = k
-                out.layout[count] = layout
-                out.at[count] = filled
-                out.items[count] = _composed(
-                    shape, k, row, slot, layouts, layout, open_, closed, out.words, filled
-                )
+            if count == len(out.k) or filled + layouts.width[layout] > len(out.words):
+                shapes.next[index] = k
+                return at, count, filled
+            out.shape[count] = index
+            out.k[count] = k
+            out.layout[count] = layout
+            out.at[count] = filled
+            items, end = _composed(shape, k, row, slot, layouts, layout, open_, closed, out.words, filled)
+            out.items[count] = items
+            if not _overlaps(shape, k):
+                row = end
             count += 1
             filled += layouts.width[layout]
             k += 1
-        if not counting:
-            shapes.next[index] = max(shapes.next[index], _first_open(shape, last, passed))
-    return count, filled
+        shapes.next[index] = max(shapes.next[index], _first_open(shape, last, passed))
+        at += 1
+    return at, count, filled
 
 
 @twig
@@ -226,30 +241,31 @@ def _composed(
     closed: ClosedArrays,
     words: Ints,
     at: int,
-) -> int:
-    """Adds up window k of a shape, from slice `row` on, at words[at:]; returns how many items it has."""
-    rows, lists, blocks = closed
+) -> tuple[int, int]:
+    """Adds up window k of a shape, from slice `row` on, at words[at:]; returns how many items it has, and the
+    slice after it.
+    """
+    rows, lists, (_, blocks, block_words, _, _) = closed
     first, stop = layouts.first[layout], layouts.first[layout + 1]
     empty(words, at, first, stop, layouts.operation, layouts.offset)
     items = int64(0)
     while row >= 0:
         if _reaches(shape, k, True, rows.time[row], rows.position[row]):
-            return items
+            return items, row
         block = _block(shape, k, True, row, closed)
         if block == END:
             fold(words, at, layouts, first, stop, rows.words, rows.at[row], rows.layout[row], zero())
             items += rows.items[row]
             row = lists.next[row]
         else:
-            fold(
-                words, at, layouts, first, stop, blocks.words, blocks.at[block], blocks.layout[block], zero()
-            )
-            items += blocks.items[block]
-            row = lists.next[blocks.last[block]]
+            other, of = blocks[block, closed_slices.AT], blocks[block, closed_slices.LAYOUT]
+            fold(words, at, layouts, first, stop, block_words, other, of, zero())
+            items += blocks[block, closed_slices.ITEMS]
+            row = lists.next[blocks[block, closed_slices.LAST]]
     if open_.items[slot] > 0 and not _reaches(shape, k, True, open_.time[slot], open_.position[slot]):
         fold(words, at, layouts, first, stop, open_.words, open_.at[slot], open_.layout[slot], zero())
         items += open_.items[slot]
-    return items
+    return items, int64(_OPEN)
 
 
 @kernel

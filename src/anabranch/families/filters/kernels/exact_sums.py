@@ -97,6 +97,10 @@ def _raise(words: Ints, at: int, top: int) -> None:
 @leaf
 def add_floats(words: Ints, at: int, other: Ints, other_at: int) -> None:
     """Adds the float sum at other[other_at:other_at + 6] to the one at words[at:at + 6]."""
+    if words[at] == other[other_at]:  # so it is for most long runs of values, and it is much faster
+        for piece in range(1, 6):
+            words[at + piece] += other[other_at + piece]
+        return
     _raise(words, at, other[other_at])
     distance = words[at] - other[other_at]
     for piece in range(1 + distance, 6):
