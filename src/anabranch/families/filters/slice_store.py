@@ -357,10 +357,10 @@ class SliceStore:
         widest = int(layouts.width.max())
         given = (moment, ended, shapes, layouts, streams, self._open(), self.closed.arrays)
         out = _empty_composed(self._windows, self._windows * widest)
-        at, count, words = compose_windows.compose(due, 0, *given, out, 0, 0)
+        at, k, count, words = compose_windows.compose(due, 0, 0, *given, out, 0, 0)
         while at < len(due):
             out = _grown_composed(out, count, words, words + widest * (count + 64))
-            at, count, words = compose_windows.compose(due, at, *given, out, count, words)
+            at, k, count, words = compose_windows.compose(due, at, k, *given, out, count, words)
         self._windows = count + count // 4 + 1
         return ComposedWindows._make([*(part[:count] for part in out[:-1]), out.words[:words]])
 

@@ -173,6 +173,7 @@ def _overlaps(shape: _Shape, k: int) -> bool:
 def compose(
     due: Ints,
     at: int,
+    window: int,
     last: int,
     ended: bool,
     shapes: ShapeArrays,
@@ -183,14 +184,14 @@ def compose(
     out: ComposedWindows,
     count: int,
     filled: int,
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int, int]:
     """Composes the windows of the shapes due[at:] that are full and not yet composed or, when the stream has
     `ended`, have begun; until all are done or `out` is full.
 
-    last: the time of the stream's last item; a window in time is full when its end is not after it, one in
-    rows when its derived stream has had as many items. Windows without items are left out, however many there
-    are. count, filled: how many windows and words are in `out`. Returns the place in `due` to go on with, and
-    these two.
+    window: of the first of these shapes, the window to go on with, or 0. last: the time of the stream's last
+    item; a window in time is full when its end is not after it, one in rows when its derived stream has had
+    as many items. Windows without items are left out, however many there are. count, filled: how many windows
+    and words are in `out`. Returns `at` and `window` to go on with, and these two.
     """
     times, positions = closed.rows.time, closed.rows.position
     while at < len(due):
@@ -198,7 +199,8 @@ def compose(
         shape = _shape(shapes, index)
         slot = shapes.stream[index]
         layout, passed = streams.layout[slot], streams.passed[slot]
-        k = shapes.next[index]
+        k = max(window, shapes.next[index])
+        window = int64(0)
         row = closed.lists.first[slot]
         while _is_due(shape, k, last, ended, passed):
             row = _first_slice(shape, k, row, slot, open_, closed)
@@ -211,8 +213,7 @@ def compose(
                 k = max(k + 1, _first_open(shape, time, position))
                 continue
             if count == len(out.k) or filled + layouts.width[layout] > len(out.words):
-                shapes.next[index] = k
-                return at, count, filled
+                return at, k, count, filled
             out.shape[count] = index
             out.k[count] = k
             out.layout[count] = layout
@@ -226,7 +227,7 @@ def compose(
             k += 1
         shapes.next[index] = max(shapes.next[index], _first_open(shape, last, passed))
         at += 1
-    return at, count, filled
+    return at, window, count, filled
 
 
 @twig
