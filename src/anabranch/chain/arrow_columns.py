@@ -19,6 +19,8 @@ ARROW_TYPES: dict[ColumnType, pa.DataType] = {
     ColumnType.POINT: pa.list_(pa.float64()),
 }
 
+_NUMBER_FIELD = pa.field(NUMBER, pa.int64())
+
 
 def arrow_schema(stream: Stream) -> pa.Schema:
     """The columns of an item, without its number."""
@@ -27,8 +29,9 @@ def arrow_schema(stream: Stream) -> pa.Schema:
 
 def with_numbers(rows: pa.RecordBatch, numbers: Array) -> pa.RecordBatch:
     """The rows with their numbers in the stream as the first column."""
-    fields = [pa.field(NUMBER, pa.int64()), *rows.schema]
-    return pa.record_batch([pa.array(numbers, pa.int64()), *rows.columns], schema=pa.schema(fields))
+    if rows.schema.metadata is not None:
+        rows = rows.replace_schema_metadata()
+    return rows.add_column(0, _NUMBER_FIELD, pa.array(numbers, pa.int64()))
 
 
 def numbers_of(rows: pa.RecordBatch) -> Array:

@@ -130,7 +130,7 @@ class State:
         """Keeps a small value that JSON can hold; puts it only if it has changed."""
         body = to_json(value)
         old = self.get(key)
-        if old is None or not np.array_equal(old["json"], body):
+        if old is None or old["json"].tobytes() != body.tobytes():
             self.put(key, {"json": body})
 
     def put(self, key: str, chunk: Chunk) -> None:

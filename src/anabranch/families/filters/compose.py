@@ -47,11 +47,13 @@ class Compose(Stage):
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         composer = state.cached("composer", state.keys(), lambda: Composer.load(self.stream, state))
         own = self._own_control(zone, composer, packets)
+        progress = next(packet.facts for packet in reversed(packets) if packet.kind is Kind.PROGRESS)
+        if not (own or composer.queries or progress["ended"]):
+            return []  # without a query there is nothing to keep but the end
         made = [made for packet in own if packet.kind is Kind.ACTIVATE for made in _made_by(packet)]
         if len(widened(composer.stream, made).columns) > len(composer.stream.columns):
             composer = Composer.load(self.stream, state, made)  # built again, with columns that are new
         added, removed = control.apply(state, own)
-        progress = next(packet.facts for packet in reversed(packets) if packet.kind is Kind.PROGRESS)
         partials = [packet for packet in packets if packet.kind is Kind.PARTIAL]
         rows = composer.step(added, removed, partials, progress)
         composer.save(state)

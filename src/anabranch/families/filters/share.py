@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +23,10 @@ from anabranch.chain.state import State
 from anabranch.families.filters.computed_columns import ComputedColumns, made_of
 from anabranch.families.filters.derived_streams import stream_key
 from anabranch.families.filters.forest import Forest
-from anabranch.families.filters.kernels.fanout import fan_out
+from anabranch.families.filters.kernels.fanout import fan_out, renumber
 from anabranch.families.filters.partials import PartialSlices
 from anabranch.families.filters.spec import Aggregate, Select, normal_of, spec_of
-from anabranch.model.arrays import Array, Ints, Ints32
+from anabranch.model.arrays import Ints, Ints32
 from anabranch.model.stream import NUMBER, Stream, Time
 from anabranch.predicates.conjunction import Normal
 
@@ -133,6 +134,19 @@ class SharedQueries:
         return out
 
 
+class _NodeUsers(NamedTuple):
+    """CSR node -> codes of queries, and what is the same for every batch until queries change: how many
+    queries a node has at most, all names by code, room for `renumber`, the columns of the table.
+    """
+
+    offsets: Ints
+    codes: Ints32
+    most: int
+    names: pa.StringArray
+    places: Ints32
+    columns: list[str]
+
+
 class SelectResults:
     """The select queries of a zone: which items each gets, and with which columns. The table `select` has one
     row per item that is a result of at least one subscription.
@@ -147,7 +161,7 @@ class SelectResults:
         self._codes: dict[int, int] = {}  # number of the query -> code
         self._by_node: dict[int, dict[int, None]] = {}  # node -> codes, in order of activation
         self._columns: Counter[str] = Counter()
-        self._users: tuple[Ints, Ints32, Array] | None = None
+        self._users: _NodeUsers | None = None
 
     def add(self, number: int, name: str, spec: Select, node: int) -> None:
         if self._free:
@@ -178,40 +192,41 @@ class SelectResults:
         """
         if not self._by_node or not len(nodes):
             return []
-        matches = np.bincount(nodes)
-        user_offsets, users, names = self._node_users(len(matches))
-        counts = np.diff(user_offsets)
-        if items.num_rows > 1 and matches @ counts[: len(matches)] > MOST_PAIRS:
-            half = items.num_rows // 2
-            cut = offsets[half]
-            return [
-                *self.rows(items.slice(0, half), offsets[: half + 1], nodes[:cut]),
-                *self.rows(items.slice(half), offsets[half:] - cut, nodes[cut:]),
-            ]
-        # A query has one node, so its index among the users of the nodes that matched is its code.
-        matched = np.repeat(np.r_[matches > 0, np.zeros(len(counts) - len(matches), bool)], counts)
-        codes = (np.cumsum(matched) - 1).astype(np.int32)
-        kept, list_offsets, codes = fan_out(offsets, nodes, user_offsets, codes)
+        users = self._node_users(int(nodes.max()) + 1)
+        if items.num_rows > 1 and len(nodes) * users.most > MOST_PAIRS:
+            if np.diff(users.offsets)[nodes].sum() > MOST_PAIRS:
+                half = items.num_rows // 2
+                cut = offsets[half]
+                return [
+                    *self.rows(items.slice(0, half), offsets[: half + 1], nodes[:cut]),
+                    *self.rows(items.slice(half), offsets[half:] - cut, nodes[cut:]),
+                ]
+        kept, list_offsets, codes = fan_out(offsets, nodes, users.offsets, users.codes)
         if not len(kept):
             return []
-        columns = [NUMBER, *(c.name for c in self.stream.columns if self._columns[c.name] > 0)]
-        rows = items.select(columns)
+        used = renumber(codes, users.places)
+        names = pa.DictionaryArray.from_arrays(pa.array(codes), users.names.take(pa.array(used)))
+        lists = pa.ListArray.from_arrays(pa.array(list_offsets), names)
+        rows = items.select(users.columns)
         if len(kept) < items.num_rows:
             rows = rows.take(pa.array(kept))
-        lists = pa.ListArray.from_arrays(
-            pa.array(list_offsets),
-            pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names[users[matched]], pa.string())),
-        )
         arrays = [rows.column(0), lists, *rows.columns[1:]]
-        return [pa.record_batch(arrays, names=[NUMBER, SUBSCRIPTIONS, *columns[1:]])]
+        return [pa.record_batch(arrays, names=[NUMBER, SUBSCRIPTIONS, *users.columns[1:]])]
 
-    def _node_users(self, least: int) -> tuple[Ints, Ints32, Array]:
-        """CSR node -> codes, for at least `least` nodes, and the names; kept until queries change."""
-        if self._users is None or len(self._users[0]) <= least:
+    def _node_users(self, least: int) -> _NodeUsers:
+        """For at least `least` nodes; kept until queries change."""
+        if self._users is None or len(self._users.offsets) <= least:
             size = max(least, max(self._by_node) + 1)
             counts = np.zeros(size + 1, np.int64)
             for node, users in self._by_node.items():
                 counts[node + 1] = len(users)
             codes = [code for node in sorted(self._by_node) for code in self._by_node[node]]
-            self._users = (np.cumsum(counts), np.array(codes, np.int32), np.array(self._names, object))
+            self._users = _NodeUsers(
+                np.cumsum(counts),
+                np.array(codes, np.int32),
+                int(counts.max()),
+                pa.array(self._names, pa.string()),
+                np.full(len(self._names), -1, np.int32),
+                [NUMBER, *(c.name for c in self.stream.columns if self._columns[c.name] > 0)],
+            )
         return self._users

@@ -50,6 +50,27 @@ def fan_out(offsets: Ints, nodes: Ints32, user_offsets: Ints, users: Ints32) -> 
 
 
 @kernel
+def renumber(codes: Ints32, places: Ints32) -> Ints32:
+    """Numbers codes anew, from 0 in the order in which they first come, in place; returns the old code of
+    each new one.
+
+    places int32[all codes], all -1 before and after.
+    """
+    count = 0
+    old = np.empty(min(len(codes), len(places)), np.int32)
+    for index in range(len(codes)):
+        code = codes[index]
+        if places[code] < 0:
+            places[code] = count
+            old[count] = code
+            count += 1
+        codes[index] = places[code]
+    for index in range(count):
+        places[old[index]] = -1
+    return old[:count]
+
+
+@kernel
 def owners_of(offsets: Ints, nodes: Ints32, slot_of: Ints, peer: Ints) -> tuple[Ints, Ints]:
     """The slots of every row, row after row: those of all its nodes.
 
