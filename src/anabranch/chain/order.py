@@ -15,7 +15,7 @@ Order is by time, then by source order. With lateness L, an item may leave once 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,8 @@ class Books:
         return Books(*arrays["counts"].tolist()) if arrays is not None else Books()
 
     def save(self, state: State) -> None:
-        state.put(BOOKS, {"counts": np.array(list(asdict(self).values()), np.int64)})
+        counts = [self.rows_in, self.processed, self.late, self.rejected, self.number]
+        state.put(BOOKS, {"counts": np.array(counts, np.int64)})
 
     def facts(self) -> dict[str, Any]:
         """What delivery writes beside each batch. `waiting` items have come in, and it is not known yet
