@@ -210,8 +210,7 @@ def _values(column: pa.Array, kind: pa.DataType) -> Array:
         column = column.cast(kind)
     if not len(column):
         return np.empty(0, kind.to_pandas_dtype())
-    values = _from_buffer(column.buffers()[1], kind.to_pandas_dtype())
-    return values[column.offset : column.offset + len(column)]
+    return _from_buffer(column.buffers()[1], kind.to_pandas_dtype(), column.offset, len(column))
 
 
 def _fill_texts(column: pa.Array, constants: TextConstants, codes: Ints) -> None:
@@ -221,13 +220,13 @@ def _fill_texts(column: pa.Array, constants: TextConstants, codes: Ints) -> None
     if column.type != pa.string():
         column = column.cast(pa.string())
     _, start, data = column.buffers()
-    starts = _from_buffer(start, np.int32)[column.offset : column.offset + len(column) + 1]
+    starts = _from_buffer(start, np.int32, column.offset, len(column) + 1)
     text_codes(starts, _from_buffer(data or b"\0", np.uint8), constants, codes)
 
 
-def _from_buffer(data: Any, kind: Any) -> Array:
+def _from_buffer(data: Any, kind: Any, first: int = 0, count: int = -1) -> Array:
     """Never writeable, though some buffers of Arrow are: a kernel is compiled once for each of the two."""
-    values = np.frombuffer(data, kind)
+    values = np.frombuffer(data, kind, count, first * np.dtype(kind).itemsize)
     values.flags.writeable = False
     return values
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.chain import control
+from anabranch.chain.arrow_columns import integers
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.chain.stages import Stage
 from anabranch.chain.state import State
@@ -205,13 +206,14 @@ class SelectResults:
         if not len(kept):
             return []
         used = renumber(codes, users.places)
-        names = pa.DictionaryArray.from_arrays(pa.array(codes), users.names.take(pa.array(used)))
-        lists = pa.ListArray.from_arrays(pa.array(list_offsets), names)
+        shown = pa.DictionaryArray.from_arrays(integers(codes), users.names.take(integers(used)))
+        lists = pa.ListArray.from_arrays(integers(list_offsets), shown)
         rows = items.select(users.columns)
         if len(kept) < items.num_rows:
-            rows = rows.take(pa.array(kept))
-        arrays = [rows.column(0), lists, *rows.columns[1:]]
-        return [pa.record_batch(arrays, names=[NUMBER, SUBSCRIPTIONS, *users.columns[1:]])]
+            rows = rows.take(integers(kept))
+        number, *columns = rows.columns
+        names = [NUMBER, SUBSCRIPTIONS, *users.columns[1:]]
+        return [pa.RecordBatch.from_arrays([number, lists, *columns], names=names)]
 
     def _node_users(self, least: int) -> _NodeUsers:
         """For at least `least` nodes; kept until queries change."""
