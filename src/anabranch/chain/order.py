@@ -84,7 +84,8 @@ class Order(Stage):
         self.stream, self.chain = stream, chain
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        books, clock = Books.load(state), Clock(**(state.get_json(CLOCK) or {}))
+        books = Books.load(state)
+        clock = state.cached(CLOCK, [CLOCK], lambda: Clock(**(state.get_json(CLOCK) or {})))
         pending = Pending.load(state)
         out: list[Packet] = []
         for packet in packets:
@@ -114,6 +115,7 @@ class Order(Stage):
         books.save(state)
         pending.save(state)
         state.put_json(CLOCK, vars(clock))
+        state.cache(CLOCK, [CLOCK], clock)
         return out
 
     def _in_source_order(self, packets: Sequence[Packet]) -> list[pa.RecordBatch]:

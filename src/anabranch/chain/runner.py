@@ -71,7 +71,9 @@ class Runner:
         for sender, packet in inboxes.pop(depth, []):
             by_zone[packet.zone].append((sender, packet))
         for zone in sorted(by_zone):
-            state = self.states.setdefault((depth, zone), State())
+            state = self.states.get((depth, zone))
+            if state is None:
+                state = self.states[depth, zone] = State()
             try:
                 sent = self.stages[depth].step(zone, state, in_order(by_zone[zone]))
             except BaseException:
