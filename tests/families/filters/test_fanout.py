@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.families.filters.kernels.fanout import fan_out, owners_of
+from anabranch.families.filters.kernels.fanout import fan_out, owners_of, renumber
 
 NODES = 5
 ROWS = st.lists(st.lists(st.integers(0, NODES - 1), unique=True).map(sorted), max_size=8)
@@ -40,3 +40,12 @@ def test_owners_of(rows: list[list[int]], node_of_slot: list[int]) -> None:
     found_rows, found_slots = owners_of(*_csr(rows, np.int32), first, peer)
     plain = [(row, slot) for row, nodes in enumerate(rows) for node in nodes for slot in chains.get(node, [])]
     assert list(zip(found_rows.tolist(), found_slots.tolist(), strict=True)) == plain
+
+
+@given(st.lists(st.integers(0, 19), max_size=30))
+def test_renumber(codes: list[int]) -> None:
+    new, places = np.array(codes, np.int32), np.full(20, -1, np.int32)
+    old = renumber(new, places)
+    assert old.tolist() == list(dict.fromkeys(codes))
+    assert old[new].tolist() == codes
+    assert (places == -1).all()

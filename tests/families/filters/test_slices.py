@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anabranch.chain.state import State
 from anabranch.families.filters.derived_streams import WindowShape
 from anabranch.families.filters.kernels import cut_slices
 from anabranch.families.filters.kernels.cut_slices import ROW, TIME, SliceRows
@@ -91,7 +92,7 @@ def _windows(shape: WindowShape, items: list[Item], ended: bool) -> list[tuple[i
     base = moments[0]
     reached = moments[-1] + (shape.axis == ROW)
     out = []
-    for k in range(100):
+    for k in range(max(100, len(items))):
         start, end = base + k * shape.step, base + k * shape.step + shape.size
         inside = [item for moment, item in zip(moments, items, strict=True) if start <= moment < end]
         if inside and (end <= reached or ended):
@@ -116,6 +117,45 @@ def test_windows_from_slices(
         for index, k, count, layout, at in zip(*map(np.ndarray.tolist, composed[:5]), strict=True):
             found[index].append((k, count, _decoded(store, composed.words, at, layout)))
         store.evict()
+    for index, shape in zip(shape_slots, shapes, strict=True):
+        assert found[index] == _windows(shape, items, ended)
+
+
+@settings(max_examples=examples(40))
+@given(
+    count=st.integers(50, 400),
+    shapes=st.lists(
+        st.builds(WindowShape, st.sampled_from([TIME, ROW]), st.integers(1, 200), st.integers(1, 60)),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    ),
+    cuts=st.lists(st.integers(1, 400), max_size=6),
+    ended=st.booleans(),
+    seed=st.integers(0, 999),
+)
+def test_windows_of_many_slices(
+    count: int, shapes: list[WindowShape], cuts: list[int], ended: bool, seed: int
+) -> None:
+    """... which are taken in blocks. A window on single rows cuts a slice at every item."""
+    random = np.random.default_rng(seed)
+    times = np.cumsum(random.integers(0, 2, count)).tolist()
+    values = random.integers(-5, 5, count).tolist()
+    items = [Item(t, None if v == 4 else v) for t, v in zip(times, values, strict=True)]
+    shapes = [*shapes, WindowShape(ROW, 1, 1)]
+    store, state = SliceStore(STREAM), State()
+    slot = store.add(7, SPEC)
+    store.derived.set_origin(items[0].time)
+    shape_slots = [store.derived.add_shape(slot, shape) for shape in shapes]
+    found: dict[int, list[tuple[int, int, Any]]] = {index: [] for index in shape_slots}
+    edges = sorted({0, count, *(cut for cut in cuts if cut < count)})
+    for first, stop in pairwise(edges):
+        store.append(_raw(store, items[first:stop], first))
+        composed = store.compose(items[stop - 1].time, ended and stop == count)
+        for index, k, size, layout, at in zip(*map(np.ndarray.tolist, composed[:5]), strict=True):
+            found[index].append((k, size, _decoded(store, composed.words, at, layout)))
+        store.evict()
+        store.save(state)  # which moves slices together when most are dead
     for index, shape in zip(shape_slots, shapes, strict=True):
         assert found[index] == _windows(shape, items, ended)
 

@@ -211,7 +211,7 @@ class AggregateResults:
         for stored in self._types:
             if (queries[f"{stored} function"][live[count > 0]] >= 0).any():
                 columns[stored] = self._lowered(stored, owners, windows, composed, layouts)
-        rows = pa.record_batch({"subscription": self._subscriptions(owners), **columns})
+        rows = pa.record_batch({"subscription": self._subscriptions(live, count), **columns})
         return self._having_rows(rows, owners)
 
     def _edge_columns(
@@ -246,9 +246,11 @@ class AggregateResults:
         lower(owners, windows, *what, composed, layouts, values, present)
         return pa.array(values, mask=~present).cast(ARROW_TYPES[kind])
 
-    def _subscriptions(self, owners: Ints) -> pa.DictionaryArray:
-        used, codes = np.unique(owners, return_inverse=True)
-        return subscription_column([self._names[slot] for slot in used.tolist()], codes)
+    def _subscriptions(self, live: Ints, count: Ints) -> pa.DictionaryArray:
+        """The names of these queries, each as often as it has rows."""
+        used = np.flatnonzero(count)
+        codes = np.repeat(np.arange(len(used), dtype=np.int32), count[used])
+        return subscription_column([self._names[slot] for slot in live[used].tolist()], codes)
 
     def _having_rows(self, rows: pa.RecordBatch, owners: Ints) -> pa.RecordBatch | None:
         """The rows that HAVING lets through."""
