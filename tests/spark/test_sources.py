@@ -5,8 +5,10 @@ told, not lost.
 from __future__ import annotations
 
 import json
+import os
 import time
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from anabranch.job.source_files import parquet_rows
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.errors import JobError
+from anabranch.model.errors import JobError, RunError
 from anabranch.model.job import Source, StreamDeclaration
+from anabranch.model.stream import Stream
+from anabranch.spark import sources
 from anabranch.spark.engine import Engine
-from anabranch.spark.sources import infer
+from anabranch.spark.sources import fields, infer, is_read_by_name
 from tests.job.test_dtd import PHOTONS
 from tests.language.wxquery.paper import FIGURE_4
 
@@ -199,13 +204,108 @@ def test_files_are_read_in_order_of_time_and_path(spark: SparkSession, tmp_path:
     source.mkdir()
     for name, start in (("b", 10), ("a", 0), ("c", 20)):
         pq.write_table(pa.table({"t": list(range(start, start + 10))}), source / f"{name}.parquet")
-    import os
-
     for path in source.iterdir():
         os.utime(path, (1_700_000_000, 1_700_000_000))
     engine = run(spark, tmp_path / "out", "parquet", path=str(source), time="t")
     assert engine.results("q").column("t").to_pylist() == list(range(30))
     assert engine.deliveries.books("s")["late"] == 0
+
+
+def test_parquet_values_are_those_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
+    days = [date(1969, 12, 31), None, date(2026, 2, 28)]
+    times = [datetime(1583, 1, 1), datetime(2026, 1, 1, 1, 2, 3, 456789), None]
+    table = pa.table(
+        {
+            "utc": pa.array(times, pa.timestamp("us", tz="UTC")),
+            "zoned": pa.array(times, pa.timestamp("ms", tz="Europe/Berlin"), safe=False),
+            "plain": pa.array(times, pa.timestamp("us")),
+            "day": pa.array(days, pa.date32()),
+            "price": pa.array([Decimal("4.35"), Decimal("-1234567.89"), None], pa.decimal128(9, 2)),
+            "wide": pa.array([Decimal("0.1"), Decimal(10**27), None], pa.decimal128(38, 10)),
+            "byte": pa.array([1, -2, None], pa.int8()),
+            "unsigned": pa.array([2**32 - 1, 0, None], pa.uint32()),
+            "long_unsigned": pa.array([2**64 - 1, 2**53 + 1, None], pa.uint64()),
+            "single": pa.array([0.1, float("nan"), None], pa.float32()),
+            "word": pa.array(["a", "", None]).dictionary_encode(),
+            "length": pa.array([1, 2, None], pa.duration("us")),
+            "in": [{"flag": True, "deep": {"x": 1}, "list": [1]}, {"flag": None, "deep": None}, None],
+        }
+    )
+    pq.write_table(table, tmp_path / "arrow.parquet")
+    pq.write_table(table.select(["utc"]), tmp_path / "int96.parquet", use_deprecated_int96_timestamps=True)
+    for name in ("arrow", "int96"):
+        path = tmp_path / f"{name}.parquet"
+        declaration = StreamDeclaration("s", Source("parquet", {"path": str(path)}), {})
+        schema, columns = infer(spark, declaration)
+        rows = spark.read.parquet(str(path)).select(*(field.expression for field in fields(schema)))
+        wanted = [tuple(row.values()) for row in rows.toArrow().to_pylist()]
+        ((_, found),) = parquet_rows(path, Stream("s", columns), 100)
+        assert repr([tuple(row.values()) for row in found.to_pylist()]) == repr(wanted)
+    assert found.column("utc").type == pa.timestamp("us", tz="UTC")
+
+
+def test_parquet_files_are_read_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Names as one meets them, a column that a file lacks or spells otherwise, files without rows, and what
+    Spark passes over.
+    """
+    source = tmp_path / "in"
+    source.mkdir()
+
+    def write(name: str, first: int, **columns: Any) -> None:
+        table = pa.table({"t": pa.array(range(first, first + 4), pa.int64()), **columns})
+        pq.write_table(table, source / name, row_group_size=2)
+        os.utime(source / name, (1_700_000_000 + first, 1_700_000_000 + first))
+
+    inner = pa.array([{"x": n / 2, "list": [n]} for n in range(4)])
+    write("a b.parquet", 0, inner=inner)
+    write("100%, a%20b=c.parquet", 4)
+    write("\u00e4 #1.parquet", 8, INNER=inner)
+    pq.write_table(pa.table({"t": pa.array([], pa.int64())}), source / "no rows.parquet")
+    for name in ("_temporary.parquet", ".hidden.parquet", "empty.parquet"):
+        (source / name).touch()
+    declared = Source("parquet", {"path": str(source), "pathGlobFilter": "*.parquet"})
+    assert is_read_by_name(spark, declared)
+    engine = run(
+        spark, tmp_path / "out", **declared.options, form="parquet", schema="t long, inner struct<x: double>"
+    )
+    halves = [0, 0.5, 1, 1.5]
+    assert engine.results("q").column("t").to_pylist() == list(range(12))
+    assert engine.results("q").column("inner.x").to_pylist() == [*halves, *[None] * 4, *halves]
+    balanced(engine, 12)
+
+
+def test_parts_of_a_large_file_are_put_in_order(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "LARGE_FILE", 1)
+    pq.write_table(pa.table({"t": range(5000)}), tmp_path / "in.parquet", row_group_size=700)
+    engine = run(spark, tmp_path / "out", "parquet", path=str(tmp_path / "in.parquet"), time="t")
+    assert engine.results("q").column("t").to_pylist() == list(range(5000))
+    balanced(engine, 5000)
+
+
+def test_what_spark_itself_reads(spark: SparkSession, tmp_path: Path) -> None:
+    """Folders that are columns, and options that pyarrow does not know."""
+    (tmp_path / "in/day=3").mkdir(parents=True)
+    pq.write_table(pa.table({"t": [1, 2]}), tmp_path / "in/day=3/a.parquet")
+    for options in ({"mergeSchema": True}, {"path": "hdfs://a/b"}, {"path": str(tmp_path / "none")}):
+        options = {"path": str(tmp_path / "in/day=3"), **options}
+        assert not is_read_by_name(spark, Source("parquet", options))
+    assert not is_read_by_name(spark, Source("csv", {"path": str(tmp_path / "in/day=3")}))
+    assert is_read_by_name(spark, Source("parquet", {"path": f"file://{tmp_path}/in/day=3"}))
+    engine = run(spark, tmp_path / "out", "parquet", path=str(tmp_path / "in"), time="t")
+    assert engine.results("q").to_pylist() == [{"t": 1, "day": 3}, {"t": 2, "day": 3}]
+
+
+def test_a_broken_file_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"t": [1, 2]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"t": ["one"]}), tmp_path / "text.parquet")
+    with pytest.raises(RunError, match=r"text.parquet cannot be read: its column t is of type string"):
+        run(spark, tmp_path / "out", "parquet", schema="t long", path=f"{tmp_path}/*.parquet")
+    (tmp_path / "text.parquet").unlink()
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(RunError, match=r"b.parquet cannot be read"):
+        run(spark, tmp_path / "out2", "parquet", schema="t long", path=f"{tmp_path}/*.parquet")
 
 
 def test_generator_with_a_limit(spark: SparkSession, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -94,7 +95,7 @@ class SourceFiles:
         """Returns the columns, of a declared schema or else as the files have them."""
         if self.source.schema:
             return tuple(_declared(self.source.schema))
-        with _told(self.name, self.paths):
+        with told_of(self.name, self.paths):
             columns = tuple(self.reader.columns(self.paths))
         if not columns:
             raise JobError(f"stream {self.name}: its source has no column of a type that a stream can hold")
@@ -105,7 +106,7 @@ class SourceFiles:
         malformed, the column CORRUPT.
         """
         for path in self.paths:
-            with _told(self.name, [path]):
+            with told_of(self.name, [path]):
                 yield from (rows for rows in self.reader.batches(path, stream) if rows.num_rows)
 
     def sample(self, stream: Stream) -> tuple[pa.RecordBatch | None, str]:
@@ -151,19 +152,15 @@ def in_source_order(files: Iterable[Path]) -> list[Path]:
     return sorted(files, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, file.absolute().as_uri()))
 
 
-class _told:
+@contextmanager
+def told_of(stream: str, paths: Sequence[Path]) -> Iterator[None]:
     """Says of which stream and file an error of a reader is."""
-
-    def __init__(self, stream: str, paths: Sequence[Path]) -> None:
-        self.where = f"stream {stream}: {paths[0]}" + (" or another file" if len(paths) > 1 else "")
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ElementTree.ParseError)):
-            reason = (str(error).splitlines() or ["no reason given"])[0]
-            raise JobError(f"{self.where} cannot be read: {reason}") from None
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ElementTree.ParseError) as error:
+        where = f"stream {stream}: {paths[0]}" + (" or another file" if len(paths) > 1 else "")
+        reason = (str(error).splitlines() or ["no reason given"])[0]
+        raise JobError(f"{where} cannot be read: {reason}") from None
 
 
 _DDL_TYPES = {
@@ -232,13 +229,39 @@ class ParquetReader(FileReader):
         return _leaves(pq.read_schema(paths[0]))
 
     def batches(self, path: Path, stream: Stream) -> Iterator[pa.RecordBatch]:
-        import pyarrow.parquet as pq
+        return (rows for _, rows in parquet_rows(path, stream, BATCH_ROWS))
 
-        with pq.ParquetFile(path) as file:
-            tops = {column.name.split(".")[0] for column in stream.columns}
-            wanted = [name for name in file.schema_arrow.names if name in tops or name in stream._by_name]
-            for rows in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted):
-                yield _fitted(pa.Table.from_batches([rows]), stream)
+
+def parquet_rows(
+    path: Path, stream: Stream, most: int, part: int = 0, parts: int = 1
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yields the rows of a file, or of one of its parts, in batches of at most `most`: (place of the first
+    row in the file, rows). A part has whole row groups.
+
+    Only the stream's columns are read. One that the file lacks is missing in all rows.
+    """
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        groups = range(part * len(sizes) // parts, (part + 1) * len(sizes) // parts)
+        leaves = _named_alike(stream, [file.schema.column(leaf).path for leaf in range(len(file.schema))])
+        place = sum(sizes[: groups.start])
+        if not groups:
+            return
+        for rows in file.iter_batches(most, row_groups=groups, columns=list(leaves.values())):
+            yield place, _fitted(pa.Table.from_batches([rows]), stream, leaves)
+            place += rows.num_rows
+
+
+def _named_alike(stream: Stream, leaves: Sequence[str]) -> dict[str, str]:
+    """Returns by column of the stream the leaf that it is in; like in Spark, RA may be called ra."""
+    exact, lower = set(leaves), {leaf.lower(): leaf for leaf in leaves}
+    found = {
+        column.name: column.name if column.name in exact else lower.get(column.name.lower())
+        for column in stream.columns
+    }
+    return {name: leaf for name, leaf in found.items() if leaf is not None}
 
 
 def _leaves(fields: Iterable[pa.Field], above: str = "") -> Iterator[Column]:
@@ -272,22 +295,41 @@ def _column_type(kind: pa.DataType) -> ColumnType | None:
     return None
 
 
-def _fitted(table: pa.Table, stream: Stream) -> pa.RecordBatch:
-    """Returns the stream's columns in its types; a column that the table lacks is missing."""
+def _fitted(table: pa.Table, stream: Stream, leaves: Mapping[str, str]) -> pa.RecordBatch:
+    """Returns the stream's columns in its types. `leaves` names the leaf of the table that a column is in; a
+    column without one is missing.
+    """
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
-    columns = []
-    for field in arrow_schema(stream):
-        if field.name not in table.schema.names:
-            columns.append(pa.nulls(table.num_rows, field.type))
-            continue
-        values = table[field.name].combine_chunks()
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
-            values = values.cast(pa.timestamp("us", values.type.tz), safe=False)
-        columns.append(values.cast(field.type, safe=not pa.types.is_decimal(values.type)))
+    columns = [
+        _of_type(table[leaves[column.name]].combine_chunks(), column)
+        if column.name in leaves
+        else pa.nulls(table.num_rows, ARROW_TYPES[column.type])
+        for column in stream.columns
+    ]
     return pa.record_batch(columns, schema=arrow_schema(stream))
+
+
+def _of_type(values: pa.Array, column: Column) -> pa.Array:
+    """Returns the values as Spark reads them into a column of this type; ArrowInvalid where it would not."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    kind, wanted = values.type, ARROW_TYPES[column.type]
+    if pa.types.is_null(kind) or kind == wanted:
+        return values.cast(wanted)
+    if pa.types.is_duration(kind):  # plain integers in the file; only Arrow writes beside them what they are
+        kind = pa.int64()
+    found = ColumnType.STRING if _is_bytes(kind) else _column_type(kind)
+    if found is not column.type and (found, column.type) != (ColumnType.INT, ColumnType.FLOAT):
+        raise pa.ArrowInvalid(f"its column {column.name} is of type {kind}, that of the stream {column.type}")
+    if pa.types.is_decimal(kind):
+        values = values.cast(pa.string())  # directly, the last bit is often wrong
+    return values.cast(wanted, safe=column.type in (ColumnType.INT, ColumnType.STRING))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    """Texts without a mark that says so; they are columns only of a declared schema."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 # --- csv ---

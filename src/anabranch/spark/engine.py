@@ -349,7 +349,8 @@ class Engine:
         with as_run_errors():
             return query_module.start(
                 self.spark,
-                sources.read(self.spark, declaration, schema, stream),
+                declaration,
+                schema,
                 stream,
                 family_of(name),
                 Destination(

@@ -10,24 +10,27 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from anabranch.chain.order import Order
 from anabranch.chain.stages import Stage
 from anabranch.families.base import Family
+from anabranch.model.job import StreamDeclaration
 from anabranch.model.stream import Stream
 from anabranch.results.layout import Layout
 from anabranch.results.manifests import Manifest
 from anabranch.spark.control import FORMAT, ControlSource
 from anabranch.spark.deliver import Destination, deliver
 from anabranch.spark.operator import StageOperator
-from anabranch.spark.route import router
 from anabranch.spark.rows import DDL, clear_parcels
 from anabranch.spark.session import shuffled
+from anabranch.spark.sources import packets
 
 
 def start(
     spark: SparkSession,
-    source: DataFrame,
+    declaration: StreamDeclaration,
+    schema: StructType,
     stream: Stream,
     family: Family,
     to: Destination,
@@ -43,7 +46,7 @@ def start(
     folder = to.layout.parcels(stream.name, family.name)
     clear_parcels(folder)
     parcels = str(folder.absolute())
-    rows = source.mapInArrow(router(stream, partitions, parcels), DDL).unionAll(
+    rows = packets(spark, declaration, schema, stream, partitions, parcels).unionAll(
         _control(spark, stream, family, to.layout, partitions)
     )
     query = uuid.uuid4().hex

@@ -1,13 +1,16 @@
 """Route: checks rows and packs them for order, before the shuffle.
 
-In: Arrow batches as Spark's source reads them, with the stream's columns and a few of ours that say where a
-row stood in the source. Out: rows of packets for order: ITEMS in runs that are consecutive in the source,
-DEAD for rows that cannot be items. Never: state, or a look at more than one run at a time.
+In: names of parquet files, which it reads with pyarrow; or Arrow batches as Spark's source reads them, with
+the stream's columns and a few of ours that say where a row stood in the source. Out: rows of packets for
+order: ITEMS in runs that are consecutive in the source, DEAD for rows that cannot be items. Never: state, or
+a look at more than one run at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,33 +21,87 @@ from anabranch.chain.dead_letters import checked
 from anabranch.chain.order import SOURCE_ORDER
 from anabranch.chain.packets import ORDER, Kind, Packet
 from anabranch.chain.stages import ROUTE, Sender
+from anabranch.job.source_files import parquet_rows, told_of
 from anabranch.model.stream import Stream
 from anabranch.spark.rows import columns_of, record_batch
 
 #: Columns by which consecutive runs of a source are told apart and put in order; a source has some of them.
 PLACES = ("#modified", "#path", "#block", "#partition")
 
+#: Columns of a DataFrame of file names. A large file comes in `parts` rows, each for one `part` of it.
+FILE_COLUMNS = ("path", "modified", "part", "parts")
+
+#: Rows of a packet at most: so many of a file are in memory at a time.
+PACKET_ROWS = 131_072
+
 Router = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def router(stream: Stream, partitions: int, parcels: str | None = None) -> Router:
-    """The function for mapInArrow."""
+#: Gives the packets of a task, number `task`, in groups that are handed on together.
+Packing = Callable[[Iterator[pa.RecordBatch], int], Iterator[list[Packet]]]
 
+
+def row_router(stream: Stream, partitions: int, parcels: str | None = None) -> Router:
+    """The function for mapInArrow on rows that Spark has read."""
+
+    def packing(batches: Iterator[pa.RecordBatch], task: int) -> Iterator[list[Packet]]:
+        count = 0
+        for batch in batches:
+            packets = list(packed(batch, stream, task, count))
+            count += len(packets)
+            yield packets
+
+    return _router(packing, partitions, parcels)
+
+
+def file_router(stream: Stream, partitions: int, parcels: str | None = None) -> Router:
+    """The function for mapInArrow on names of parquet files (FILE_COLUMNS): it reads them."""
+
+    def packing(batches: Iterator[pa.RecordBatch], task: int) -> Iterator[list[Packet]]:
+        packets: list[Packet] = []
+        for packet in file_packets((file for batch in batches for file in batch.to_pylist()), stream):
+            packets.append(packet)
+            if sum(waiting.rows.num_rows for waiting in packets) >= PACKET_ROWS:
+                yield packets
+                packets = []
+        yield packets
+
+    return _router(packing, partitions, parcels)
+
+
+def _router(packing: Packing, partitions: int, parcels: str | None) -> Router:
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         task = context.partitionId() if context else 0
         count = 0
-        for batch in batches:
-            packets: list[tuple[Sender, Packet]] = []
-            for packet in packed(batch, stream, task, count):
-                packets.append(((ROUTE, task, count), packet))
-                count += 1
+        for packets in packing(batches, task):
             if packets:
-                yield record_batch(columns_of(packets, partitions, parcels))
+                sent: list[tuple[Sender, Packet]] = [
+                    ((ROUTE, task, count + index), packet) for index, packet in enumerate(packets)
+                ]
+                count += len(packets)
+                yield record_batch(columns_of(sent, partitions, parcels))
 
     return route
+
+
+def file_packets(files: Iterable[Mapping[str, Any]], stream: Stream) -> Iterator[Packet]:
+    """The packets of files, each with the columns FILE_COLUMNS. Source order within a file is the place of a
+    packet's first row.
+    """
+    for file in files:
+        path = Path(str(file["path"]).removeprefix("file:"))  # as Hadoop writes it: file:/a b/c.parquet
+        with told_of(stream.name, [path]):
+            for place, rows in parquet_rows(path, stream, PACKET_ROWS, file["part"], file["parts"]):
+                good, dead = checked(rows, stream)
+                if dead.num_rows:
+                    yield Packet(ORDER, 0, Kind.DEAD, dead)
+                if good.num_rows:
+                    yield Packet(
+                        ORDER, 0, Kind.ITEMS, good, {"source": [file["modified"], path.as_uri(), place]}
+                    )
 
 
 def packed(batch: pa.RecordBatch, stream: Stream, task: int, first: int) -> Iterator[Packet]:

@@ -1,8 +1,12 @@
-"""Sources: from a stream's declaration to a streaming DataFrame with flat columns.
+"""Sources: from a stream's declaration to a streaming DataFrame of packets.
 
-In: a declaration (format, path, options, settings). Out: the stream's columns, nested ones under their paths
-(`coord.cel.ra`), in the five types of model/columns, and our own columns that say where a row stood in the
-source (spark/route). Spark's own sources do the reading.
+In: a declaration (format, path, options, settings). Out: packets as rows (spark/rows), with the stream's
+columns, nested ones under their paths (`coord.cel.ra`), in the five types of model/columns.
+
+Spark keeps the offsets of every source. Of parquet files on local disks Spark only gives the names, and
+pyarrow reads them: that takes a tenth of the CPU time that Spark needs to turn their rows into Arrow. All
+else is read by Spark's own sources, as rows with our columns that say where a row stood in the source
+(spark/route).
 
 Source order is: for files, by time of modification, then path, then place in the file; for Kafka, by the time
 of the record, then partition, then offset; for rate and generators, by their count.
@@ -14,6 +18,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column as SparkColumn
@@ -25,12 +30,16 @@ from anabranch.chain.dead_letters import CORRUPT
 from anabranch.chain.order import SOURCE_ORDER
 from anabranch.job.dtd import Dtd, Elements, read_dtd
 from anabranch.job.generated_streams import schema_of
+from anabranch.job.source_files import files_below
+from anabranch.job.sources import has_wildcards
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.stream import Stream
 from anabranch.spark import generator
 from anabranch.spark.inferred_types import CORRUPT_RECORD, corrected
+from anabranch.spark.route import FILE_COLUMNS, file_router, row_router
+from anabranch.spark.rows import DDL
 
 FILES = ("parquet", "json", "csv", "xml")
 #: Formats whose rows can be malformed.
@@ -54,6 +63,22 @@ def infer(spark: SparkSession, declaration: StreamDeclaration) -> tuple[T.Struct
             f"stream {declaration.name}: its source has no column of a type that a stream can hold"
         )
     return schema, columns
+
+
+def packets(
+    spark: SparkSession,
+    declaration: StreamDeclaration,
+    schema: T.StructType,
+    stream: Stream,
+    partitions: int,
+    parcels: str | None = None,
+) -> DataFrame:
+    """The streaming DataFrame of a source's packets: rows of spark/rows.DDL."""
+    if is_read_by_name(spark, declaration.source):
+        files = file_names(spark, declaration.source, _parts(spark, declaration.source))
+        return files.mapInArrow(file_router(stream, partitions, parcels), DDL)
+    rows = read(spark, declaration, schema, stream)
+    return rows.mapInArrow(row_router(stream, partitions, parcels), DDL)
 
 
 def read(
@@ -232,6 +257,76 @@ def _raw(spark: SparkSession, source: Source, schema: T.StructType) -> tuple[Dat
     if source.format in TEXTS:
         places.append(F.col(CORRUPT_RECORD).alias(CORRUPT))
     return frame, places
+
+
+#: Options of Spark's file source that change which files a batch has, not how they are read. In lower case.
+_FILE_OPTIONS = {
+    *("path", "maxfilespertrigger", "maxbytespertrigger", "pathglobfilter", "recursivefilelookup"),
+    *("latestfirst", "maxfileage", "filenameonly", "maxcachedfiles", "discardcachedinputratio"),
+    *("cleansource", "sourcearchivedir"),
+}
+#: Settings of a session that let Spark pass over files; pyarrow raises errors for them.
+_LENIENT = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
+
+#: Where there is a file of so many bytes, large files are read by several tasks. To hand out their parts
+#: takes a shuffle, which adds 30 ms to every batch: as long as reading a million rows.
+LARGE_FILE = 256 << 20
+
+_NAMES = "path string, modificationTime timestamp, length long, content binary"
+
+
+def is_read_by_name(spark: SparkSession, source: Source) -> bool:
+    """Whether Spark gives only the names of the files.
+
+    Not where folders called key=value are columns, which they can be below a path without wildcards; so not
+    for an empty folder either.
+    """
+    options = {name.lower(): _text(value) for name, value in source.options.items()}
+    if source.format != "parquet" or not options.keys() <= _FILE_OPTIONS or not _is_local(spark, source):
+        return False
+    if any(spark.conf.get(setting) == "true" for setting in _LENIENT):
+        return False
+    path = _plain(source)
+    if has_wildcards(path) or os.path.isfile(path) or options.get("recursivefilelookup") == "true":
+        return True
+    folders = {file.parent.relative_to(path) for file in files_below(path)}
+    return bool(folders) and not any("=" in str(folder) for folder in folders)
+
+
+def _is_local(spark: SparkSession, source: Source) -> bool:
+    """Whether the path is on local disks, like Spark's paths without a scheme unless it is told otherwise."""
+    path = source.path or ""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path):
+        return path.startswith("file:/")
+    context: Any = spark.sparkContext
+    default = context._jsc.hadoopConfiguration().get("fs.defaultFS")
+    return default is None or str(default).startswith("file:")
+
+
+def _plain(source: Source) -> str:
+    return re.sub("^file:(//(?=/))?", "", source.path or "")
+
+
+def _parts(spark: SparkSession, source: Source) -> int:
+    """By how many tasks a large file is read, where there is one now."""
+    large = any(file.stat().st_size >= LARGE_FILE for file in files_below(_plain(source)))
+    return spark.sparkContext.defaultParallelism if large else 1
+
+
+def file_names(spark: SparkSession, source: Source, parts: int = 1) -> DataFrame:
+    """The streaming DataFrame of a source's files (route.FILE_COLUMNS). Large files are there `parts` times,
+    and all rows are spread over so many tasks.
+    """
+    reader = spark.readStream.format("binaryFile").schema(_NAMES).options(**_options(source))
+    files = reader.load(pattern(source.path or "")).select(
+        "path",
+        F.unix_millis("modificationTime").alias("modified"),
+        F.when(F.col("length") >= LARGE_FILE // 8, parts).otherwise(1).alias("parts"),
+    )
+    files = files.withColumn("part", F.explode(F.sequence(F.lit(0), F.col("parts") - 1))).select(
+        *FILE_COLUMNS
+    )
+    return files if parts == 1 else files.repartition(parts)
 
 
 def _kafka(spark: SparkSession, source: Source, schema: T.StructType) -> tuple[DataFrame, list[SparkColumn]]:
