@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from anabranch.model.job import EngineSettings as Settings
+from anabranch.results.manifests import Manifest
 from anabranch.simulate.place.world import PAPER, REPORT_SECONDS, World
 from anabranch.spark.engine import Engine
 from anabranch.spark.session import make_session
@@ -29,7 +30,12 @@ def write_files(folder: Path, world: World) -> None:
 def rate(spark: SparkSession, folder: Path, texts: list[str], out: Path) -> float:
     """Updates a second over the batches after everybody has reported once."""
     settings = Settings(max_files_per_batch=1)
-    with Engine(spark, out, settings=settings) as engine:
+    rows_in: dict[int, int] = {}
+
+    def after(stream: str, family: str, manifest: Manifest) -> None:
+        rows_in[manifest.batch] = manifest.books["rows_in"]
+
+    with Engine(spark, out, settings=settings, after=after) as engine:
         engine.stream(
             "units",
             "parquet",
@@ -47,7 +53,7 @@ def rate(spark: SparkSession, folder: Path, texts: list[str], out: Path) -> floa
         known = REPORT_SECONDS // SECONDS_A_FILE + 1
         steady: list[dict[str, Any]] = [p for p in query.recentProgress if p["numInputRows"]][known:]
         seconds = sum(p["durationMs"]["triggerExecution"] for p in steady) / 1000
-        return float(sum(p["numInputRows"] for p in steady)) / seconds
+        return (rows_in[steady[-1]["batchId"]] - rows_in[steady[0]["batchId"] - 1]) / seconds
 
 
 def measure_on_spark(report: Report, folder: Path, scale: float) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from anabranch.model.job import EngineSettings as Settings
 from anabranch.simulate.dzalaps.workload import Workload, uniform
@@ -108,14 +107,8 @@ def _cpu_an_item(spark: SparkSession, folder: Path, work: Workload, queries: int
         while not query.lastProgress or query.lastProgress["batchId"] < WARM - 1:
             engine.check()
             time.sleep(0.02)
-        begin, before = cpu_seconds(), _items_read(query, folder / "source")
+        begin, before = cpu_seconds(), engine.deliveries.books("items")["rows_in"]
         engine.drain()
         spent, items = cpu_seconds() - begin, len(work.items) - before
         print(f"  {queries:,} queries: {items:,} items timed", file=sys.stderr, flush=True)
         return spent / items
-
-
-def _items_read(query: StreamingQuery, folder: Path) -> int:
-    """How many items the query's batches read so far; what they read of control is no item."""
-    sources = [source for progress in query.recentProgress for source in progress["sources"]]
-    return sum(source["numInputRows"] for source in sources if str(folder) in source["description"])
