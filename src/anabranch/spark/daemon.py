@@ -36,6 +36,7 @@ def warm() -> None:
     import pyarrow.parquet  # noqa: F401
     from pyspark.sql.streaming.proto import StateMessage_pb2  # noqa: F401
 
+    import anabranch.spark.route
     import anabranch.spark.stages  # noqa: F401
 
     if "SPARK_SIMPLIFIED_TRACEBACK" not in os.environ:

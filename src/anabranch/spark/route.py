@@ -58,12 +58,13 @@ def file_router(stream: Stream, partitions: int, parcels: str | None = None) -> 
     """The function for mapInArrow on names of parquet files (FILE_COLUMNS): it reads them."""
 
     def packing(batches: Iterator[pa.RecordBatch], task: int) -> Iterator[list[Packet]]:
-        packets: list[Packet] = []
+        packets, rows = list[Packet](), 0
         for packet in file_packets((file for batch in batches for file in batch.to_pylist()), stream):
             packets.append(packet)
-            if sum(waiting.rows.num_rows for waiting in packets) >= PACKET_ROWS:
+            rows += packet.rows.num_rows
+            if rows >= PACKET_ROWS:
                 yield packets
-                packets = []
+                packets, rows = [], 0
         yield packets
 
     return _router(packing, partitions, parcels)
