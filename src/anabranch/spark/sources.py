@@ -4,7 +4,7 @@ In: a declaration (format, path, options, settings). Out: packets as rows (spark
 columns, nested ones under their paths (`coord.cel.ra`), in the five types of model/columns.
 
 Spark keeps the offsets of every source. Of parquet files on local disks Spark only gives the names, and
-pyarrow reads them: that takes a quarter of the CPU time, as Spark turns no rows into Arrow. All
+pyarrow reads them: that takes a quarter to a third of the CPU time, as Spark turns no rows into Arrow. All
 else is read by Spark's own sources, as rows with our columns that say where a row stood in the source
 (spark/route).
 
