@@ -84,7 +84,7 @@ def asked(queries: int, window: int, scattered: bool) -> list[Activate]:
 def run(zones: int, queries: list[Activate], batch: int, batches: int) -> tuple[list[float], list[Any]]:
     """CPU seconds of each zone over the last batches, and all rows."""
     runner = Runner(STREAM, TimedFamily(Patience(batches=3, hot=1.1, least=1)), zones)
-    (stage,) = runner.chain.stages
+    stage = runner.stage(1)
     assert isinstance(stage, Timed)
     stage.seconds = defaultdict(float)
     for place in range(SETTLING + batches):

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from anabranch.chain.control import control_packets
 from anabranch.chain.order import Order
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
-from anabranch.chain.stages import Chain
+from anabranch.chain.stages import Chain, Chains
 from anabranch.chain.state import State
 from anabranch.families.filters.family import Filters
 from anabranch.families.filters.spec import Aggregate, Select
@@ -90,9 +90,10 @@ class Subscribers:
 
 def run(stream: Stream, specs: Sequence[Spec], batches: Sequence[pa.RecordBatch], shared: bool) -> Rate:
     asked = [Activate(number, f"q{number}", spec.to_json()) for number, spec in enumerate(specs)]
-    chain = Filters().chain(stream, 1)
-    order, books = Order(stream, chain), State()
-    groups = [Subscribers(chain, mine) for mine in ([asked] if shared else [[one] for one in asked])]
+    chains = Chains(stream, [Filters()], 1)
+    order, books = Order(chains), State()
+    each = [asked] if shared else [[one] for one in asked]
+    groups = [Subscribers(chains["filters"], mine) for mine in each]
     rate = Rate()
     for place, items in enumerate(batches):
         mail = [] if place else control_packets(asked)

@@ -32,7 +32,7 @@ def rate(spark: SparkSession, folder: Path, texts: list[str], out: Path) -> floa
     settings = Settings(max_files_per_batch=1)
     rows_in: dict[int, int] = {}
 
-    def after(stream: str, family: str, manifest: Manifest) -> None:
+    def after(branch: str, manifest: Manifest) -> None:
         rows_in[manifest.batch] = manifest.books["rows_in"]
 
     with Engine(spark, out, settings=settings, after=after) as engine:

@@ -78,7 +78,7 @@ class Run:
 
     def held(self) -> float:
         """Candidates a query, the answer included."""
-        state = self.runner.states[2, 0]
+        state = self.runner.state(2, 0)
         return sum(len((state.get(key) or {})["number"]) for key in state.keys(candidates.PREFIX)) / len(
             self.work.queries
         )

@@ -11,14 +11,15 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.chain.packets import Kind, Packet, encode
-from anabranch.chain.stages import Stage
+from anabranch.chain.stages import Broadcast, Chain, Chains, Stage
 from anabranch.chain.state import State
-from anabranch.spark.operator import StageOperator
+from anabranch.model.stream import Stream
+from anabranch.spark.operator import Run, StageOperator
 from anabranch.spark.rows import DDL, zone_key
 
 
 class Holder(Stage):
-    """Keeps `chunks` chunks of a megabyte and changes `each` of them a batch, one after the other."""
+    """Keeps `chunks` chunks of a megabyte and changes `each` of them per batch, one after the other."""
 
     name, zones = "holder", 1
 
@@ -42,8 +43,20 @@ class Holder(Stage):
         return []
 
 
+class HolderFamily:
+    """A family whose only stage is a Holder."""
+
+    name = "holder"
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    def chain(self, stream: Stream, zones: int) -> Chain:
+        return Chain((self.stage,), Broadcast(1))
+
+
 def added_by_state(spark: SparkSession, folder: Path, megabytes: int, share: float) -> float:
-    """Seconds a batch that the state adds, by the medians of many small batches."""
+    """Seconds per batch that the state adds, by the medians of many small batches."""
     with_state = [_batch_seconds(spark, folder, Holder(megabytes, share)) for _ in range(2)]
     without = [_batch_seconds(spark, folder, Holder(0, share)) for _ in range(2)]
     return min(with_state) - min(without)
@@ -51,19 +64,20 @@ def added_by_state(spark: SparkSession, folder: Path, megabytes: int, share: flo
 
 def _batch_seconds(spark: SparkSession, folder: Path, stage: Stage) -> float:
     shutil.rmtree(folder, ignore_errors=True)
-    body = encode(Packet(0, 0, Kind.NOTE))
+    body = encode(Packet(1, 0, Kind.NOTE))
     ticks = spark.readStream.format("rate").option("rowsPerSecond", 20).option("numPartitions", 1).load()
     rows: DataFrame = ticks.selectExpr(
         f"{zone_key(0, 2)} AS key",
-        "0 AS stage",
+        "1 AS stage",
         "0 AS zone",
         "0 AS from_stage",
         "0 AS from_zone",
         "0 AS from_count",
+        "'holder' AS family",
     ).selectExpr("*", f"unhex('{body.hex()}') AS body")
-    rows = rows.groupBy("key").transformWithStateInPandas(
-        StageOperator(str(id(stage)), {0: stage}, 2), DDL, "Append", "None"
-    )
+    run = Run(str(id(stage)), str(folder), "holder", 2, str(folder / "parcels"))
+    operator = StageOperator(run, Chains(Stream("s", ()), [HolderFamily(stage)], 1), [1])
+    rows = rows.groupBy("key").transformWithStateInPandas(operator, DDL, "Append", "None")
     query = rows.writeStream.format("noop").option("checkpointLocation", str(folder)).start()
     while len([p for p in query.recentProgress if p["numInputRows"]]) < 18 and not query.exception():
         query.awaitTermination(1)

@@ -134,8 +134,7 @@ def _wrap_kernels(met: dict[str, None]) -> Iterator[tuple[Any, str, Any]]:
 def walk(kind: str) -> list[str]:
     """The files that a batch of a query of this kind passes through on Spark, in order."""
     from anabranch.chain.control import control_packets
-    from anabranch.chain.order import Order
-    from anabranch.chain.stages import CONTROL, ROUTE
+    from anabranch.chain.stages import CONTROL, MOST_DEPTHS, ROUTE, Chains
     from anabranch.families.registry import family as family_of
     from anabranch.language.bind import compile_query
     from anabranch.model.columns import Column, ColumnType
@@ -157,18 +156,17 @@ def walk(kind: str) -> list[str]:
         bounds=((0.0, 1.0), (0.0, 1.0)),
     )
     bound = compile_query(QUERIES[kind], {"s": stream})
-    chain = family_of(bound.family).chain(stream, 1)
-    stages = dict(enumerate([Order(stream, chain), *chain.stages]))
-    runner = StageRunner("walk", stages, 1, None, StoredValue(), StoredMap())
+    chains = Chains(stream, [family_of(bound.family)], 1)
+    runner = StageRunner("walk", chains, range(MOST_DEPTHS + 1), 1, None, StoredValue(), StoredMap())
 
     def batch(number: int, controls: list[Any], folder: str) -> None:
         control = control_packets(controls) if controls else []
         packets = [((CONTROL, 0, count), packet) for count, packet in enumerate(control)]
         routed = packed(items(number), stream, 0, 0)
         packets += [((ROUTE, 0, count), packet) for count, packet in enumerate(routed)]
-        out = list(runner.rows(iter([frame(columns_of(packets, 1))])))
+        out = list(runner.rows(0, iter([frame(columns_of(packets, 1))])))
         rows = [record_batch(part.to_dict("list")) for part in out]
-        list(Task(folder, "s", bound.family, len(chain.stages), None).writer(number)(iter(rows)))
+        list(Task(folder, "s", "s", None).writer(number)(iter(rows)))
 
     with tempfile.TemporaryDirectory() as folder:
         batch(0, [Activate(0, "q", bound.spec.to_json())], folder)

@@ -19,11 +19,13 @@ from anabranch.catalog.migrations import FORMAT, STEPS
 from anabranch.catalog.receivers import Delivery, DeliveryProgress, Receivers
 from anabranch.catalog.tokens import Role, Tokens
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.control_log import Activate, Cancel, End
+from anabranch.model.control_log import Activate, Cancel, End, Rebalance
 from anabranch.model.errors import AnabranchError, FormatError, JobError, RunError
 from tests.catalog.streams import COLUMNS, declaration, photons, registered
 
 SPEC = {"kind": "select", "outputs": [["ra", "ra"]], "condition": ["and"]}
+#: The families whose log is read: that of the queries, and the end of the stream.
+FILTERS = ("", "filters")
 
 
 @pytest.fixture
@@ -39,7 +41,15 @@ def subscribe(
 
 
 def log(catalog: Catalog, after: int = 0) -> list[Any]:
-    return catalog.log("photons", "filters", after, catalog.version("photons", "filters"))
+    return catalog.log("photons", FILTERS, after, catalog.version("photons", FILTERS))
+
+
+def activate(number: int, name: str, time: Any = None) -> Activate:
+    return Activate(number, name, SPEC, time, "filters")
+
+
+def cancel(number: int, time: Any = None) -> Cancel:
+    return Cancel(number, time, "filters")
 
 
 # --- streams ---
@@ -148,7 +158,7 @@ def test_cancel(catalog: Catalog) -> None:
     assert catalog.cancel("vela").cancel is None
     with pytest.raises(JobError, match="subscription 'vela' is cancelled already"):
         catalog.cancel("vela")
-    assert log(catalog)[1:] == [Cancel(1, 7.5), Cancel(1, 5), Cancel(1, None)]
+    assert log(catalog)[1:] == [cancel(1, 7.5), cancel(1, 5), cancel(1)]
 
 
 def test_cancel_of_what_is_not_there(catalog: Catalog) -> None:
@@ -167,7 +177,7 @@ def test_all_or_nothing(catalog: Catalog) -> None:
     with pytest.raises(JobError, match="'a' is there twice"):
         catalog.subscribe_many([new[0], new[2], new[0]])
     assert [entry.name for entry in catalog.subscriptions()] == ["b"]
-    assert catalog.version("photons", "filters") == 1
+    assert catalog.version("photons", FILTERS) == 1
 
 
 def test_ten_thousand_at_once(catalog: Catalog) -> None:
@@ -184,30 +194,44 @@ def test_ten_thousand_at_once(catalog: Catalog) -> None:
 def test_the_log(catalog: Catalog) -> None:
     subscribe(catalog, "a")
     subscribe(catalog, "b", activate=5)
-    first = catalog.version("photons", "filters")
+    first = catalog.version("photons", FILTERS)
     catalog.subscribe("n", "photons", "nearest", "nearest", "", {"kind": "nearest"})
     catalog.cancel("a", time=9)
-    catalog.end("photons", "filters")
-    assert log(catalog) == [Activate(1, "a", SPEC), Activate(2, "b", SPEC, 5), Cancel(1, 9), End()]
-    assert log(catalog, after=first) == [Cancel(1, 9), End()]
-    assert catalog.log("photons", "filters", 0, first) == [Activate(1, "a", SPEC), Activate(2, "b", SPEC, 5)]
-    assert catalog.log("photons", "nearest", 0, 99) == [Activate(3, "n", {"kind": "nearest"})]
+    catalog.end("photons")
+    a, b = activate(1, "a"), activate(2, "b", 5)
+    n = Activate(3, "n", {"kind": "nearest"}, None, "nearest")
+    assert log(catalog) == [a, b, cancel(1, 9), End()]
+    assert log(catalog, after=first) == [cancel(1, 9), End()]
+    assert catalog.log("photons", FILTERS, 0, first) == [a, b]
+    assert catalog.log("photons", ["nearest"], 0, 99) == [n]
+    assert catalog.log("photons", [*FILTERS, "nearest"], 0, 99) == [a, b, n, cancel(1, 9), End()]
     assert catalog.families("photons") == ("filters", "nearest")
     assert catalog.families("other") == ()
-    assert catalog.version("photons", "moving") == 0
+    assert catalog.version("photons", ["moving"]) == 0
+
+
+def test_zones_are_asked_to_share_their_work_again(catalog: Catalog) -> None:
+    catalog.rebalance("photons", "nearest")
+    assert catalog.log("photons", ["filters", "nearest"], 0, 9) == [Rebalance("nearest")]
 
 
 def test_an_end_is_logged_once(catalog: Catalog) -> None:
-    version = catalog.end("photons", "filters")
-    assert catalog.end("photons", "filters") == version
-    subscribe(catalog, "later")
-    assert catalog.end("photons", "filters") > version
+    version = catalog.end("photons")
+    assert catalog.end("photons") == version
+    apart = catalog.end("photons", ["clusters"])  # it reads the stream on its own
+    assert catalog.end("photons", ["clusters"]) == apart > version
+    assert catalog.log("photons", FILTERS, 0, 9) == catalog.log("photons", ["clusters"], 0, 9) == [End()]
+    catalog.subscribe("later", "photons", "clusters", "clusters", "", {"kind": "clusters"})
+    assert catalog.end("photons", ["clusters"]) > apart
+    assert catalog.end("photons", ["", "filters"]) == version
+    subscribe(catalog, "last")
+    assert catalog.end("photons", ["", "filters"]) > version
 
 
 def test_a_subscription_with_both_times(catalog: Catalog) -> None:
     new = NewSubscription("a", "photons", "filters", "select", "", SPEC, activate=1, cancel=2.5)
     catalog.subscribe_many([new])
-    assert log(catalog) == [Activate(1, "a", SPEC, 1), Cancel(1, 2.5)]
+    assert log(catalog) == [activate(1, "a", 1), cancel(1, 2.5)]
     assert catalog.subscription("a").active
 
 

@@ -28,8 +28,8 @@ def _follow(address: Address, wanted: int) -> list[tuple[str, int]]:
     version = 0
     with Catalog(address) as catalog:
         while len(seen) < wanted:
-            newest = catalog.version("photons", "filters")
-            for control in catalog.log("photons", "filters", version, newest):
+            newest = catalog.version("photons", ["filters"])
+            for control in catalog.log("photons", ["filters"], version, newest):
                 assert isinstance(control, Activate | Cancel)
                 seen.append((type(control).__name__, control.number))
             version = newest
@@ -50,7 +50,7 @@ def test_two_processes_write_while_a_third_follows(address: Address) -> None:
         assert writer.exitcode == 0
     follower.join(60)
     with Catalog(address) as catalog:
-        whole = catalog.log("photons", "filters", 0, catalog.version("photons", "filters"))
+        whole = catalog.log("photons", ["filters"], 0, catalog.version("photons", ["filters"]))
         assert len(catalog.subscriptions(state=None)) == 2 * EACH
         assert len(catalog.subscriptions()) == EACH
     assert followed == [(type(control).__name__, control.number) for control in whole]  # type: ignore[union-attr]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def test_new_ones_are_added_and_the_same_ones_stay(catalog: Catalog, tmp_path: P
     assert sync_job(catalog, job(tmp_path, a=A, b=B), STREAMS) == JobSync(added=["b"], kept=["a"])
     entry = catalog.subscription("a")
     assert (entry.stream, entry.family, entry.kind, entry.query) == ("photons", "filters", "select", A)
-    assert catalog.version("photons", "filters") == 2
+    assert catalog.version("photons", ["filters"]) == 2
 
 
 def test_another_text_for_the_same_query_is_no_change(catalog: Catalog, tmp_path: Path) -> None:
@@ -123,9 +123,9 @@ def test_times(catalog: Catalog, tmp_path: Path) -> None:
     timed = job(tmp_path, a=f"{A}\nactivate = 5\ncancel = 7.5")
     assert sync_job(catalog, timed, STREAMS).added == ["a"]
     assert sync_job(catalog, timed, STREAMS).kept == ["a"]
-    activate, cancel = catalog.log("photons", "filters", 0, 9)
+    activate, cancel = catalog.log("photons", ["filters"], 0, 9)
     assert isinstance(activate, Activate)
-    assert (activate.time, cancel) == (5, Cancel(1, 7.5))
+    assert (activate.time, cancel) == (5, Cancel(1, 7.5, "filters"))
     with pytest.raises(
         JobError, match=r"subscription a: it runs with cancel = 7\.5 and is now wanted without cancel"
     ):
@@ -176,13 +176,13 @@ def test_where_its_results_are_sent(catalog: Catalog, tmp_path: Path) -> None:
 
 @dataclass
 class Books:
-    """What has been delivered: all of it up to batch `last_batch`."""
+    """What has been delivered: the last batch of each branch, and the books."""
 
-    last_batch: int = -1
+    batches: dict[str, int] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def latest(self, stream: str, family: str) -> int:
-        return self.last_batch
+    def latest(self, branch: str) -> int:
+        return self.batches.get(branch, -1)
 
     def books(self, stream: str) -> dict[str, Any]:
         return self.facts
@@ -205,18 +205,23 @@ def test_an_owner_and_a_limit(catalog: Catalog) -> None:
         register(catalog, Books(), STREAMS, [Subscription("a", A)], owner="bob")
 
 
-def test_the_first_of_a_family_does_not_see_what_others_have_behind_them(catalog: Catalog) -> None:
-    running = Books(last_batch=6, facts={"last": 50.0})
+@pytest.mark.parametrize(("apart", "other"), [((), None), (("nearest",), 50.0)])
+def test_the_first_of_a_branch_does_not_see_what_others_have_behind_them(
+    catalog: Catalog, apart: tuple[str, ...], other: float | None
+) -> None:
+    """A family that is set apart reads the stream from its beginning; others go on with the stream."""
+    streams = {"photons": replace(photons(), apart=apart)}
+    running = Books({"photons": 6}, {"last": 50.0})
     nearest = "SELECT NEAREST 3 TO (1, 2) BY (ra, dec) FROM photons WINDOW RANGE 10"
-    register(catalog, Books(), STREAMS, [Subscription("before", A)])
+    register(catalog, Books(), streams, [Subscription("before", A)])
     queries = {"same": A, "other": nearest}
     new = [Subscription(name, query, deliver="https://x.org/") for name, query in queries.items()]
     ahead = Subscription("ahead", nearest, activate=70)
-    register(catalog, running, STREAMS, [*new, ahead])
+    register(catalog, running, streams, [*new, ahead])
     times = {entry.name: entry.activate for entry in catalog.subscriptions()}
-    assert times == {"before": None, "same": None, "other": 50.0, "ahead": 70}
+    assert times == {"before": None, "same": None, "other": other, "ahead": 70}
     receivers = Receivers(catalog.address)
-    assert [delivery.cursor for _, delivery in receivers.open()] == ["7:0", "7:0"]
+    assert [delivery.cursor for _, delivery in receivers.open()] == ["7:0", "0:0" if apart else "7:0"]
     receivers.close()
 
 

@@ -19,6 +19,7 @@ def begin(*numbers: int) -> Packet:
         pa.array([json.dumps({"n": n}) for n in numbers], pa.string()),
         pa.array(["null"] * count, pa.string()),
         pa.array([0] * count, pa.int64()),
+        pa.array([""] * count, pa.string()),
     ]
     return Packet(1, 0, Kind.ACTIVATE, pa.record_batch(columns, schema=control.CONTROL))
 
@@ -31,6 +32,7 @@ def end(*numbers: int) -> Packet:
         pa.nulls(count, pa.string()),
         pa.array(["12.5"] * count, pa.string()),
         pa.array([9] * count, pa.int64()),
+        pa.array([""] * count, pa.string()),
     ]
     return Packet(1, 0, Kind.CANCEL, pa.record_batch(columns, schema=control.CONTROL))
 

@@ -12,6 +12,7 @@ import pytest
 
 from anabranch.chain import control
 from anabranch.chain.arrow_columns import numbers_of, times_of
+from anabranch.chain.order import LINGER
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.chain.runner import Runner
 from anabranch.chain.stages import Broadcast, ByZone, Chain, Slices, Stage
@@ -64,8 +65,15 @@ def stream(lateness: int = 0, time: str | None = "t") -> Stream:
     return Stream("s", (Column("t", ColumnType.INT),), time=time, lateness=lateness)
 
 
-def run(of: Stream, *batches: tuple[list[int], list[Control]]) -> tuple[Seen, Runner]:
+#: A query that runs all the time: a family without one would get no items.
+ALWAYS = Activate(99, "always", {})
+
+
+def run(of: Stream, *batches: tuple[list[int], list[Control]], always: bool = True) -> tuple[Seen, Runner]:
     runner = Runner(of, Recording())
+    if always:
+        runner.batch(control=[ALWAYS])
+        runner.notes = []
     for times, controls in batches:
         runner.batch(pa.record_batch({"t": pa.array(times, pa.int64())}), controls)
     return [entry for note in runner.notes for entry in note["seen"]], runner
@@ -129,6 +137,35 @@ def test_queries_with_times_cut_the_items() -> None:
     ]
 
 
+def test_a_family_without_queries_gets_nothing() -> None:
+    seen, runner = run(
+        stream(),
+        ([1, 2], []),
+        ([3, 4], [Activate(7, "q", {}, 3), Cancel(7, 5)]),
+        ([5, 6], []),
+        *(([time], []) for time in range(7, 12)),
+        always=False,
+    )
+    assert seen == [
+        ("begin", [7, 3, 3]),
+        ("items", [[3], [4]]),
+        ("progress", 4),
+        ("items", [[4], [5]]),
+        ("end", [7, 5]),
+        *(("progress", time) for time in range(6, 6 + 1 + LINGER)),
+    ]
+    assert runner.books["processed"] == 11
+
+
+def test_control_of_a_version_is_taken_once() -> None:
+    order, state = Runner(stream(), Recording()).stage(0), State()
+    first = control.control_packets([Activate(7, "q", {})], version=3)
+    assert any(packet.kind is Kind.ACTIVATE for packet in order.step(0, state, first))
+    assert order.step(0, state, first) == []
+    later = order.step(0, state, control.control_packets([Cancel(7)], version=4))
+    assert any(packet.kind is Kind.CANCEL for packet in later)
+
+
 @pytest.mark.parametrize("cancel", [None, 5, 10])
 def test_a_query_cancelled_before_it_begins_never_does(cancel: int | None) -> None:
     seen, _ = run(stream(), ([1], [Activate(0, "q", {}, 10)]), ([2], [Cancel(0, cancel)]), ([30], []))
@@ -152,12 +189,12 @@ def test_without_time_items_are_in_source_order() -> None:
 
 def test_packets_are_sorted_by_their_place_in_the_source() -> None:
     runner = Runner(stream(), Recording())
-    order = runner.stages[0]
+    order = runner.stage(0)
     packets = [
         Packet(0, 0, Kind.ITEMS, pa.record_batch({"t": pa.array(times, pa.int64())}), {"source": source})
         for times, source in (([5, 6], [1, "b", 0]), ([1, 2], [1, "a", 0]), ([3, 4], [1, "a", 100]))
     ]
-    sent = order.step(0, State(), packets)
+    sent = order.step(0, State(), [*control.control_packets([ALWAYS]), *packets])
     assert [times_of(p.rows, runner.stream).tolist() for p in sent if p.kind is Kind.ITEMS] == [
         [1, 2],
         [3, 4],
@@ -177,7 +214,7 @@ def test_rows_with_an_order_of_their_own_are_merged() -> None:
         )
         for n, times in enumerate([[1, 4, 6], [2, 3, 7]])
     ]
-    sent = runner.stages[0].step(0, State(), packets)
+    sent = runner.stage(0).step(0, State(), [*control.control_packets([ALWAYS]), *packets])
     assert [times_of(p.rows, runner.stream).tolist() for p in sent if p.kind is Kind.ITEMS] == [
         [1, 2, 3, 4, 6, 7]
     ]

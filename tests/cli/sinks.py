@@ -50,7 +50,7 @@ def deliver(
     )
     file = _write(layout.results("photons", "select") / f"batch-{batch:012d}-00000.parquet", rows)
     letters = pa.table([list(column) for column in zip(*dead, strict=True)], schema=SCHEMA)
-    lost = _write(layout.dead_letters("photons") / "filters" / f"batch-{batch:012d}-00000.parquet", letters)
+    lost = _write(layout.dead_letters("photons") / "photons" / f"batch-{batch:012d}-00000.parquet", letters)
     books = {"rows_in": 3 * (batch + 1), "processed": 2 + batch, "late": 1, "rejected": batch, "waiting": 0}
     manifest = Manifest(
         batch,
@@ -58,7 +58,7 @@ def deliver(
         dead=[str(lost.relative_to(layout.root))],
         books=books,
     )
-    Deliveries(layout).commit("photons", "filters", manifest)
+    Deliveries(layout).commit("photons", manifest)
 
 
 def _write(path: Path, table: pa.Table) -> Path:

@@ -21,7 +21,7 @@ from tests.job.jobs import GOOD, changed, write_job
 
 def last_control(sink: Path) -> Activate | Cancel:
     with Catalog(sink / "_anabranch" / "catalog.sqlite") as catalog:
-        control = catalog.log("photons", "filters", 0, catalog.version("photons", "filters"))[-1]
+        control = catalog.log("photons", ["filters"], 0, catalog.version("photons", ["filters"]))[-1]
     assert isinstance(control, Activate | Cancel)
     return control
 
@@ -79,7 +79,7 @@ def test_subscribe_before_the_job_has_run(anabranch: Command, tmp_path: Path) ->
 def test_cancel(anabranch: Command, sink: Path) -> None:
     done = anabranch("cancel", sink, "vela", "--at", "7")
     assert (done.code, done.out) == (0, "vela is cancelled at 7\n")
-    assert last_control(sink) == Cancel(1, 7)
+    assert last_control(sink) == Cancel(1, 7, "filters")
     assert anabranch("cancel", sink, "vela").code == 0  # now, not at 7
     refused = anabranch("cancel", sink, "vela")
     assert refused.code == 2

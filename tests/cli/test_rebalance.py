@@ -17,8 +17,8 @@ def test_it_is_logged_for_those_who_can(anabranch: Command, sink: Path) -> None:
     assert said.code == 0
     assert said.out == "photons: the zones of nearest will share their work again\n"
     with Catalog(Layout(sink).catalog) as catalog:
-        last = catalog.log("photons", "nearest", 0, catalog.version("photons", "nearest"))[-1]
-    assert last == Rebalance()
+        last = catalog.log("photons", ["nearest"], 0, catalog.version("photons", ["nearest"]))[-1]
+    assert last == Rebalance("nearest")
 
 
 def test_groups_of_clusters_can(anabranch: Command, sink: Path) -> None:

@@ -1,4 +1,4 @@
-"""A job without Spark: the stages of every family in one process, following the catalog, into a real sink.
+"""A job without Spark: the stages of all families in one process, following the catalog, into a real sink.
 
 In: streams as functions of a count, and what people ask for in the catalog. Out: the files and manifests that
 the engine on Spark would write, a batch at a time. Never: a shortcut; activations come from the control log,
@@ -21,8 +21,10 @@ import pyarrow.parquet as pq
 from anabranch.catalog.catalog import Catalog
 from anabranch.chain.arrow_columns import ARROW_TYPES
 from anabranch.chain.runner import Runner
+from anabranch.families.registry import NAMES
 from anabranch.families.registry import family as family_of
 from anabranch.job.declarations import declare
+from anabranch.model.branch import Branch, branches_of
 from anabranch.model.columns import Column
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.planning.scenario import Scenario
@@ -59,9 +61,9 @@ class LocalJob:
     root: Path
     sources: list[Generated]
     pause_s: float = 0.5
-    runners: dict[tuple[str, str], Runner] = field(default_factory=dict)
-    seen: dict[tuple[str, str], int] = field(default_factory=dict)  # versions of the control log
-    measures: dict[tuple[str, str], Measure] = field(default_factory=dict)
+    runners: dict[str, Runner] = field(default_factory=dict)  # these three by branch
+    seen: dict[str, int] = field(default_factory=dict)  # versions of the control log
+    measures: dict[str, Measure] = field(default_factory=dict)
     batches: int = 0
     failed: Exception | None = None
 
@@ -78,32 +80,34 @@ class LocalJob:
             self.catalog.register_stream(self.streams[source.name], declaration)
 
     def step(self) -> None:
-        """A batch of every family that somebody asked for."""
+        """A batch of every branch that somebody asked for."""
         for source in self.sources:
-            for family in self.catalog.families(source.name):
-                begun = (source.name, family) in self.runners
-                first = self.batches if begun else 0  # a family reads its stream from the beginning
+            asked = set(self.catalog.families(source.name))
+            for branch in branches_of(source.name, NAMES, self.streams[source.name].apart):
+                if asked.isdisjoint(branch.families):
+                    continue
+                first = self.batches if branch.name in self.runners else 0  # it reads from the beginning
                 items = [source.items(n * source.a_batch) for n in range(first, self.batches + 1)]
-                self._batch(source.name, family, pa.concat_batches(items))
+                self._batch(branch, pa.concat_batches(items))
         self.batches += 1
 
-    def _batch(self, stream: str, family: str, items: pa.RecordBatch) -> None:
+    def _batch(self, branch: Branch, items: pa.RecordBatch) -> None:
         begun = time.perf_counter()
-        place = (stream, family)
-        if place not in self.runners:
-            self.runners[place] = Runner(self.streams[stream], family_of(family))
-        runner, version = self.runners[place], self.catalog.version(stream, family)
+        stream, name = branch.stream, branch.name
+        if name not in self.runners:
+            self.runners[name] = Runner(self.streams[stream], [family_of(each) for each in branch.families])
+        runner, version = self.runners[name], self.catalog.version(stream, branch.logged)
         batch = runner.batches
-        runner.batch(items, self.catalog.log(stream, family, self.seen.get(place, 0), version))
-        self.seen[place] = version
+        runner.batch(items, self.catalog.log(stream, branch.logged, self.seen.get(name, 0), version))
+        self.seen[name] = version
         manifest = Manifest(batch, books=runner.books)
         for table, made in runner.tables.items():
             rows = made.pop(batch, [])
             if rows:
                 manifest.results[table] = [self._written(stream, table, batch, rows)]
                 manifest.rows[table] = sum(part.num_rows for part in rows)
-        self.deliveries.commit(stream, family, manifest)
-        self.measures[place] = Measure(stream, family, batch, time.perf_counter() - begun, 0, None)
+        self.deliveries.commit(name, manifest)
+        self.measures[name] = Measure(name, batch, time.perf_counter() - begun, 0, None)
 
     def _written(self, stream: str, table: str, batch: int, rows: list[pa.RecordBatch]) -> str:
         path = self.layout.results(stream, table) / f"batch-{batch:012d}-00000.parquet"

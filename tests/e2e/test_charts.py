@@ -36,8 +36,8 @@ def address(tmp_path_factory: pytest.TempPathFactory, driver: Chrome) -> Iterato
     now = time.time()
     for batch, before in enumerate(TIMES):
         books = {"rows_in": (batch + 1) * PER_BATCH, "processed": (batch + 1) * PER_BATCH}
-        job.deliveries.commit("photons", "filters", Manifest(batch, books=books))
-        file = job.layout.manifests("photons", "filters") / f"{batch:012d}.json"
+        job.deliveries.commit("photons", Manifest(batch, books=books))
+        file = job.layout.manifests("photons") / f"{batch:012d}.json"
         os.utime(file, (now - before, now - before))
     with job.served() as address:
         yield address

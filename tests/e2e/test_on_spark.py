@@ -51,7 +51,7 @@ def address(served: Served) -> str:
     """Of a service that has answered something: what comes after a start is not waited for again."""
     address = served.address()
     with httpx.Client(base_url=address, trust_env=False, timeout=60) as http:
-        served.wait(lambda: _timed(http, "filters"))
+        served.wait(lambda: _timed(http))
     return address
 
 
@@ -67,10 +67,10 @@ def events(http: httpx.Client, name: str, count: int, last: str = "") -> list[tu
     return out
 
 
-def _timed(http: httpx.Client, family: str) -> bool:
+def _timed(http: httpx.Client) -> bool:
     """Whether Spark has said how long one of the batches took."""
-    families = http.get("/api/progress").json()["families"]
-    return any(point["seconds"] for one in families if one["family"] == family for point in one["points"])
+    branches = http.get("/api/progress").json()["branches"]
+    return any(point["seconds"] for one in branches for point in one["points"])
 
 
 def test_over_http(served: Served, http: httpx.Client, anabranch: Command) -> None:  # noqa: F811
@@ -81,7 +81,7 @@ def test_over_http(served: Served, http: httpx.Client, anabranch: Command) -> No
         assert http.post("/api/subscriptions", json=asked | {"deliver": hook.url}).status_code == 201
         near = "SELECT NEAREST 3 TO (130, -45) BY (ra, dec) FROM photons WINDOW ROWS 100"
         made = http.post("/api/subscriptions", json={"name": "near", "query": near})
-        assert made.json()["family"] == "nearest"  # a family that no query of the job has: Spark starts it
+        assert made.json()["family"] == "nearest"  # a family that no query of the job has
         live = events(http, "bright", 200)
         live += events(http, "bright", 200, live[-1][0])  # cut off, and on from the last
         assert all(row["en"] > 1 for _, row in live)
@@ -90,10 +90,10 @@ def test_over_http(served: Served, http: httpx.Client, anabranch: Command) -> No
         assert hook.arrived()[:400] == [row for _, row in live]
         cancelled = http.delete("/api/subscriptions/bright").json()
         assert cancelled["state"] == "cancelled"
-    served.wait(lambda: _timed(http, "nearest"))
+    assert [one["branch"] for one in http.get("/api/progress").json()["branches"]] == ["photons"]
     text = http.get("/metrics").text
     values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    place = '{stream="photons",family="filters"}'
+    place = '{stream="photons"}'
     assert int(values[f"anabranch_items_total{place}"]) > 0
     assert float(values[f"anabranch_batch_seconds{place}"]) > 0
     assert int(values[f"anabranch_state_bytes{place}"]) > 0
@@ -111,7 +111,7 @@ def test_in_a_browser(page: Page, http: httpx.Client) -> None:
 
     def counted() -> tuple[int, int]:
         """Items of the stream so far, and items per second."""
-        found = [row["Items"] for row in page.rows("#streams") if row["Family"] == "filters"]
+        found = [row["Items"] for row in page.rows("#streams")]
         tiles = page.text("#tiles").split()
         rate = tiles[tiles.index("second") + 1] if "second" in tiles else "0"
         return _number(found[0]) if found else 0, _number(rate)

@@ -1,4 +1,4 @@
-"""The four laws (design.md), for every customer, on the local runner.
+"""The four laws, for every customer, on the local runner.
 
 1. the results equal a brute-force oracle's;
 2. they do not depend on where the batches are cut;
@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.drawn import examples
@@ -49,6 +51,27 @@ def test_equals_the_oracle(name: str, data: st.DataObject) -> None:
     items, late = stream_order(case.stream, case.items.to_pylist())
     assert outcome.books["processed"] == len(items)
     assert outcome.books["late"] == len(late)
+
+
+@pytest.mark.parametrize("name", CUSTOMERS)
+@relaxed
+@given(data=st.data())
+def test_there_may_be_times_without_queries(name: str, data: st.DataObject) -> None:
+    """One query begins late and ends early, another begins after that."""
+    customer = CUSTOMERS[name]
+    case = data.draw(customer.cases.filter(lambda case: case.stream.time is not None and case.queries))
+    items, _ = stream_order(case.stream, case.items.to_pylist())
+    assume(len(items) > 3)
+    moments = st.lists(st.integers(0, len(items) - 1), min_size=3, max_size=3)
+    begin, end, again = (items[index]["#time"] for index in sorted(data.draw(moments, label="moments")))
+    first = replace(case.queries[0], after=begin, until=end)
+    case = replace(case, queries=(first, replace(case.queries[-1], name="again", after=again, until=None)))
+    plain = run_local(case)
+    same(customer, plain.results, customer.oracle(case))
+    cuts = data.draw(st.lists(st.integers(1, 40), max_size=8), label="cuts")
+    zones = data.draw(st.integers(1, 5), label="zones")
+    stops = data.draw(st.lists(st.integers(0, 10), max_size=3), label="stops")
+    same(customer, run_local(case, cuts=cuts, zones=zones, stops=stops).results, plain.results)
 
 
 @pytest.mark.parametrize("name", CUSTOMERS)

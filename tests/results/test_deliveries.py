@@ -40,9 +40,9 @@ def test_large_ones_and_none(tmp_path: Path) -> None:
 def test_a_stream_has_ended_once_no_back_packet_is_under_way(tmp_path: Path) -> None:
     """Results of nearest moving objects may come one batch after the end; a restart goes on until then."""
     deliveries = Deliveries(Layout(tmp_path))
-    assert not deliveries.ended("units", "moving")
+    assert not deliveries.ended("units")
     for batch, back, books, ended in ((0, [], {}, False), (1, ["x"], {"ended": True}, False)):
-        deliveries.commit("units", "moving", Manifest(batch, back=back, books=books))
-        assert deliveries.ended("units", "moving") == ended
-    deliveries.commit("units", "moving", Manifest(2, books={"ended": True}))
-    assert deliveries.ended("units", "moving")
+        deliveries.commit("units", Manifest(batch, back=back, books=books))
+        assert deliveries.ended("units") == ended
+    deliveries.commit("units", Manifest(2, books={"ended": True}))
+    assert deliveries.ended("units")

@@ -15,26 +15,30 @@ from tests.job.jobs import GOOD, changed, write_job
 def test_places() -> None:
     layout = Layout(Path("/out"))
     assert layout.catalog == Path("/out/_anabranch/catalog.sqlite")
-    assert layout.checkpoint("s", "filters") == Path("/out/_anabranch/checkpoints/s.filters")
-    assert layout.manifests("s", "filters") == Path("/out/_anabranch/manifests/s.filters")
-    assert layout.back("s", "filters") == Path("/out/_anabranch/back/s.filters")
+    assert layout.checkpoint("s") == Path("/out/_anabranch/checkpoints/s")
+    assert layout.manifests("s.clusters") == Path("/out/_anabranch/manifests/s.clusters")
+    assert layout.back("s") == Path("/out/_anabranch/back/s")
     assert layout.results("s", "select") == Path("/out/results/s/select")
     assert layout.dead_letters("s") == Path("/out/dead_letters/s")
     assert layout.lock == Path("/out/_anabranch/lock")
 
 
-def test_families_that_delivered(tmp_path: Path) -> None:
+def test_branches_that_delivered(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    assert layout.families("s") == ()
-    for name in ("s.nearest", "s.filters", "s2.moving"):
-        (layout.hidden / "manifests" / name).mkdir(parents=True)
-    assert layout.families("s") == ("filters", "nearest")
+    assert layout.branches("s") == ()
+    assert layout.branch("s", "nearest") == "s"
+    for name in ("s.nearest", "s.clusters", "s2.moving"):
+        layout.manifests(name).mkdir(parents=True)
+    assert layout.branches("s") == ("s.clusters", "s.nearest")
+    layout.manifests("s").mkdir()
+    assert layout.branches("s") == ("s", "s.clusters", "s.nearest")
+    assert (layout.branch("s", "nearest"), layout.branch("s", "moving")) == ("s.nearest", "s")
 
 
 def test_of_a_job(tmp_path: Path) -> None:
     assert layout_of(write_job(tmp_path)) == Layout(tmp_path / "out")
     elsewhere = load_job(write_job(tmp_path, GOOD + '[engine]\ncheckpoint = "state"\n'))
-    assert layout_for(elsewhere).checkpoint("s", "f") == tmp_path / "state" / "s.f"
+    assert layout_for(elsewhere).checkpoint("s") == tmp_path / "state" / "s"
 
 
 def test_of_a_job_whose_sink_has_no_path(tmp_path: Path) -> None:

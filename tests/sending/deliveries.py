@@ -32,7 +32,7 @@ def batch(layout: Layout, number: int, names: list[str], rows: int = 3) -> list[
 def progress(layout: Layout, number: int) -> dict[str, Any]:
     """How far sending the results of a subscription has come."""
     receivers = Receivers(layout.catalog)
-    facts = receivers.all()[number].facts(Deliveries(layout).latest("photons", "filters"))
+    facts = receivers.all()[number].facts(Deliveries(layout).latest("photons"))
     receivers.close()
     return facts
 

@@ -99,7 +99,7 @@ def deliver(layout: Layout, load: Load, batch: int) -> None:
     pq.write_table(pa.table(columns), path)
     books = {"rows_in": (batch + 1) * ROWS, "ended": batch + 1 == load.batches}
     files = {"select": [str(path.relative_to(layout.root))]}
-    Deliveries(layout).commit("s", "filters", Manifest(batch, results=files, books=books))
+    Deliveries(layout).commit("s", Manifest(batch, results=files, books=books))
 
 
 # --- the listeners ---

@@ -47,12 +47,12 @@ def test_each_manifest_is_read_once_and_old_ones_a_part_at_a_time(
     deliveries = Deliveries(layout)
 
     def deliver(batch: int, at: float) -> None:
-        deliveries.commit("s", "filters", Manifest(batch, books={"processed": batch}))
-        os.utime(layout.manifests("s", "filters") / f"{batch:012d}.json", (at, at))
+        deliveries.commit("s", Manifest(batch, books={"processed": batch}))
+        os.utime(layout.manifests("s") / f"{batch:012d}.json", (at, at))
 
     for batch in range(40):
         deliver(batch, now - LONGEST_SPAN_S - 15 + batch)  # the first fifteen are too old
-    timeline = Timeline(deliveries, "s", "filters")
+    timeline = Timeline(deliveries, "s")
     seen = []
     for _ in range(4):
         timeline.read(now)

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.results.layout import Layout
+from anabranch.results.manifests import Manifest
 from anabranch.service.current_results import LAST_ROWS, CurrentRows
 from anabranch.service.job_service import Caller, JobService
 from anabranch.service.positions import Positions
+from anabranch.spark.measures import Measure
 from tests.cli.sinks import deliver
 
 
@@ -50,15 +52,26 @@ def test_search(http: httpx.Client) -> None:
 
 def test_progress_adds_batches_as_they_come(http: httpx.Client, layout: Layout) -> None:
     first = http.get("/api/progress").json()
-    (family,) = first["families"]
-    assert (family["stream"], family["family"], family["batch"]) == ("photons", "filters", 1)
-    assert [(point["batch"], point["items"]) for point in family["points"]] == [(0, 2), (1, 3)]
-    assert family["books"]["late"] == 1
+    (photons,) = first["branches"]
+    assert (photons["stream"], photons["branch"], photons["batch"]) == ("photons", "photons", 1)
+    assert [(point["batch"], point["items"]) for point in photons["points"]] == [(0, 2), (1, 3)]
+    assert photons["books"]["late"] == 1
     assert first["subscriptions"] == {"select": 2}
     deliver(layout, 2, [3], [["all"]], dead=[("late", "x")])
-    (family,) = http.get("/api/progress").json()["families"]
-    assert [(point["batch"], point["items"]) for point in family["points"]] == [(0, 2), (1, 3), (2, 4)]
-    assert 0 <= family["age_seconds"] < 60
+    (photons,) = http.get("/api/progress").json()["branches"]
+    assert [(point["batch"], point["items"]) for point in photons["points"]] == [(0, 2), (1, 3), (2, 4)]
+    assert 0 <= photons["age_seconds"] < 60
+
+
+def test_progress_of_a_family_that_is_set_apart(http: httpx.Client, service: JobService) -> None:
+    service.deliveries.commit("photons.clusters", Manifest(0, books={"processed": 1}))
+    service.measured = lambda: [Measure("photons.clusters", 0, 2.5, 1024, None)]
+    found = http.get("/api/progress").json()["branches"]
+    assert [(one["stream"], one["branch"], one["batch"], one["batch_seconds"]) for one in found] == [
+        ("photons", "photons", 1, None),
+        ("photons", "photons.clusters", 0, 2.5),
+    ]
+    assert [point["seconds"] for point in found[1]["points"]] == [2.5]
 
 
 def test_current_results_of_a_selection_are_its_last_rows(http: httpx.Client, layout: Layout) -> None:

@@ -74,7 +74,7 @@ def test_load_and_traffic_follow_the_rate(monitor: Monitor, layout: Layout) -> N
     """Two batches, 1 item between them: a second apart, then half a second."""
 
     def written(batch: int, at: float) -> None:
-        os.utime(layout.manifests("photons", "filters") / f"{batch:012d}.json", (at, at))
+        os.utime(layout.manifests("photons") / f"{batch:012d}.json", (at, at))
 
     written(0, 100.0)
     written(1, 101.0)

@@ -17,9 +17,12 @@ from hypothesis import strategies as st
 
 from anabranch.results.deliveries import Deliveries
 from anabranch.results.layout import Layout
+from anabranch.results.manifests import Manifest
 from anabranch.results.pages import Cursor, PageReader
 from anabranch.service.events import events
+from anabranch.service.job_service import JobService
 from anabranch.service.routes import ARROW, MORE, NEXT
+from anabranch.spark.measures import Measure
 from tests.cli.sinks import deliver
 
 ALL = [{"det_time": 0.0, "ra": 120.5}, {"det_time": 1.0, "ra": None}, {"det_time": 2.0, "ra": 122.5}]
@@ -134,10 +137,10 @@ def test_resume_from_the_last_event(
 
 def end(layout: Layout) -> None:
     deliveries = Deliveries(layout)
-    manifest = deliveries.manifest("photons", "filters", 1)
+    manifest = deliveries.manifest("photons", 1)
     assert manifest is not None
     manifest.books["ended"] = True
-    deliveries.commit("photons", "filters", manifest)
+    deliveries.commit("photons", manifest)
 
 
 def test_a_listener_that_is_cut_off_again_and_again_misses_nothing(
@@ -173,7 +176,7 @@ def test_metrics(http: httpx.Client, layout: Layout) -> None:
         lines = http.get("/metrics").text.splitlines()
         return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
 
-    labels = '{stream="photons",family="filters"}'
+    labels = '{stream="photons"}'
     first = values()
     assert first[f"anabranch_rows_in_total{labels}"] == "6"
     assert first[f"anabranch_items_total{labels}"] == "3"
@@ -188,6 +191,16 @@ def test_metrics(http: httpx.Client, layout: Layout) -> None:
     second = values()
     assert second['anabranch_results_total{stream="photons",kind="select",subscription="all"}'] == "4"
     assert second['anabranch_results_total{stream="photons",kind="select",subscription="q\\"\\\\"}'] == "0"
+
+
+def test_metrics_of_a_family_that_is_set_apart(http: httpx.Client, service: JobService) -> None:
+    service.deliveries.commit("photons.clusters", Manifest(0, books={"processed": 2}))
+    service.measured = lambda: [Measure(name, 0, 0.5, 1024, None) for name in ("photons", "photons.clusters")]
+    text = http.get("/metrics").text
+    assert 'anabranch_items_total{stream="photons"} 3\n' in text
+    assert 'anabranch_items_total{stream="photons",family="clusters"} 2\n' in text
+    assert 'anabranch_batch_seconds{stream="photons"} 0.5\n' in text
+    assert 'anabranch_batch_seconds{stream="photons",family="clusters"} 0.5\n' in text
 
 
 def test_the_last_batch_comes_before_the_end() -> None:

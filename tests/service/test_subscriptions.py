@@ -11,6 +11,7 @@ import pytest
 from anabranch.catalog.catalog import Catalog
 from anabranch.model.control_log import Activate, Cancel
 from anabranch.results.layout import Layout
+from anabranch.results.manifests import Manifest
 from anabranch.service.job_service import JobService
 from anabranch.service.monitor import plan_of
 from tests.cli.conftest import Command, anabranch  # noqa: F401
@@ -46,8 +47,11 @@ def test_register_show_list_cancel(http: httpx.Client, layout: Layout) -> None:
     assert len(http.get("/api/subscriptions").json()["subscriptions"]) == 2
     assert len(http.get("/api/subscriptions", params={"all": True}).json()["subscriptions"]) == 3
     with Catalog(layout.catalog) as catalog:
-        log = catalog.log("photons", "filters", 0, catalog.version("photons", "filters"))
-    assert log[-2:] == [Activate(3, "a/b? c", log[-2].spec, 2.5), Cancel(3, 7)]  # type: ignore[union-attr]
+        log = catalog.log("photons", ["filters"], 0, catalog.version("photons", ["filters"]))
+    activate, cancel = log[-2:]
+    assert isinstance(activate, Activate)
+    assert activate == Activate(3, "a/b? c", activate.spec, 2.5, "filters")
+    assert cancel == Cancel(3, 7, "filters")
 
 
 @pytest.mark.parametrize(
@@ -151,8 +155,10 @@ def test_plan_is_what_explain_computes(http: httpx.Client, layout: Layout) -> No
     assert {group["shared"] for group in plan["groups"]} == {"every item", "en > 1.3"}
 
 
-def test_health(http: httpx.Client) -> None:
-    assert http.get("/health").json() == {"status": "ok", "batches": {"photons.filters": 1}}
+def test_health(http: httpx.Client, service: JobService) -> None:
+    assert http.get("/health").json() == {"status": "ok", "batches": {"photons": 1}}
+    service.deliveries.commit("photons.clusters", Manifest(0))  # a family that is set apart
+    assert http.get("/health").json()["batches"] == {"photons": 1, "photons.clusters": 0}
 
 
 def test_the_document_names_every_path_and_metric(http: httpx.Client) -> None:

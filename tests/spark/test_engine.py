@@ -6,14 +6,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from anabranch import Engine
+from anabranch.families.registry import family
+from anabranch.language.bind import compile_query
 from anabranch.model.errors import JobError, QueryError
 from anabranch.model.job import EngineSettings as Settings
+from tests.laws.case import Asked, Case, run_local
 from tests.sending.hooks import hooked
 
 if TYPE_CHECKING:
@@ -35,7 +39,7 @@ def test_subscriptions_come_and_go_while_it_runs(spark: SparkSession, tmp_path: 
     with (
         hooked(lambda n: 500 if n == 0 else 200) as hook,
         Engine(
-            spark, tmp_path / "out", after=lambda stream, family, manifest: batches.append(manifest.batch)
+            spark, tmp_path / "out", after=lambda branch, manifest: batches.append(manifest.batch)
         ) as engine,
     ):
         engine.stream("photons", "generator", name="photons", rate=5000, time="det_time")
@@ -91,7 +95,61 @@ def test_another_jobs_sink_is_refused(spark: SparkSession, tmp_path: Path) -> No
         engine.stream("photons", "generator", name="photons", time="en")
 
 
-@pytest.mark.parametrize(("zones", "operators"), [(1, 1), (2, 3)])
+KINDS = {
+    "hot": "SELECT t, v FROM items WHERE v > 0.7",
+    "mean": "SELECT avg(v) AS m, count(*) AS n FROM items WINDOW RANGE 20 STEP 10",
+    "near": "SELECT NEAREST 2 TO (0.5, 0.5) BY (x, y) FROM items WINDOW RANGE 30",
+    "dense": "SELECT CLUSTERS WITHIN 0.2 MIN 2 BY (x, y) FROM items WINDOW ROWS 40 STEP 20",
+    "close": "SELECT OBJECTS WITHIN 0.3 OF OBJECT 'o1' FROM items",
+}
+
+
+@pytest.mark.parametrize(("zones", "apart"), [(1, ()), (2, ("clusters",))])
+def test_all_kinds_of_a_stream_are_one_query(
+    spark: SparkSession, tmp_path: Path, zones: int, apart: tuple[str, ...]
+) -> None:
+    """Half of the queries come when the stream is half way; the rows are those of one process."""
+    random = np.random.default_rng(zones)
+    columns = {name: random.random(200) for name in ("v", "x", "y")}
+    table = pa.table({"t": np.arange(200.0), **columns, "o": [f"o{n % 7}" for n in range(200)]})
+    settings = {"time": "t", "position": ["x", "y"], "object": "o", "bounds": [[0, 1], [0, 1]]}
+    source = tmp_path / "items"
+    source.mkdir()
+    pq.write_table(table.slice(0, 100), source / "0.parquet")
+    with Engine(spark, tmp_path / "out", settings=Settings(zones=zones)) as engine:
+        engine.stream("items", path=str(source), apart=list(apart), **settings)
+        for name, query in KINDS.items():
+            engine.subscribe(name, query)
+        engine.start()
+        engine.drain()
+        assert sorted(engine.queries) == ["items", *(f"items.{family}" for family in apart)]
+        for name, query in KINDS.items():
+            engine.subscribe(f"late {name}".replace(" ", "_"), query, activate=99.0)
+        pq.write_table(table.slice(100), source / "1.parquet")
+        engine.run_once()
+        found = {entry.name: engine.results(entry.name) for entry in engine.catalog.subscriptions()}
+        stream = engine.streams["items"]
+    rows = table.combine_chunks().to_batches()[0]
+    for name, query in KINDS.items():
+        bound = compile_query(query, {"items": stream})
+        spec, by = bound.spec.to_json(), family(bound.family)
+        asked = (Asked(name, spec), Asked(f"late_{name}", spec, 99.0))
+        expected = run_local(Case(stream, rows, asked, by.name)).results
+        assert {each: found[each].to_pylist() for each in expected} == expected, name
+        assert found[name].num_rows, name
+
+
+def test_a_job_with_other_branches_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"t": [1]}), tmp_path / "items.parquet")
+    (tmp_path / "out" / "_anabranch" / "manifests" / "items.filters").mkdir(parents=True)
+    with Engine(spark, tmp_path / "out") as engine:
+        engine.stream("items", "parquet", path=str(tmp_path / "*.parquet"), time="t")
+        engine.subscribe("q", "SELECT t FROM items")
+        with pytest.raises(JobError, match=r"has results of items\.filters"):
+            engine.start()
+
+
+@pytest.mark.parametrize(("zones", "operators"), [(1, 1), (2, 4)])
 def test_one_zone_is_one_operator(spark: SparkSession, tmp_path: Path, zones: int, operators: int) -> None:
     pq.write_table(pa.table({"t": [1, 2, 3]}), tmp_path / "items.parquet")
     with Engine(spark, tmp_path / "out", settings=Settings(zones=zones)) as engine:
@@ -122,7 +180,7 @@ def test_zones_are_those_that_a_job_began_with(spark: SparkSession, tmp_path: Pa
             engine.drain()
             return engine.results("q").to_pylist()
 
-    run(Settings(), 0)
+    run(Settings(zones=2), 0)
     with pytest.raises(JobError, match=r"zones = 5, but .* was started with 2"):
         run(Settings(zones=5), 50)
     before = spark.conf.get("spark.sql.shuffle.partitions")

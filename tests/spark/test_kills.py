@@ -109,7 +109,7 @@ def _wait_for_batch(
     sink: Path, batch: int, process: subprocess.Popen[bytes], patience_s: float = 240
 ) -> None:
     until = time.monotonic() + patience_s
-    while Deliveries(Layout(sink)).latest("photons", "filters") < batch and process.poll() is None:
+    while Deliveries(Layout(sink)).latest("photons") < batch and process.poll() is None:
         assert time.monotonic() < until, f"batch {batch} did not come"
         time.sleep(0.05)
 

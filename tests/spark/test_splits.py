@@ -30,8 +30,8 @@ def test_splits_on_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     outcome = run_on_spark(spark, tmp_path, case, cuts=[200, 400], zones=3, stops=[1])
     assert outcome.results == moving_oracle(case)
     deliveries = Deliveries(Layout(tmp_path / "out"))
-    batches = range(deliveries.latest("units", "moving") + 1)
-    manifests = [deliveries.manifest("units", "moving", batch) for batch in batches]
+    batches = range(deliveries.latest("units") + 1)
+    manifests = [deliveries.manifest("units", batch) for batch in batches]
     found = [
         note["split"] for manifest in manifests if manifest for note in manifest.notes if "split" in note
     ]
@@ -52,8 +52,8 @@ def test_split_groups_of_clusters_on_spark(
     outcome = run_on_spark(spark, tmp_path, case, cuts=[150, 300, 450, 600], zones=3, stops=[2])
     assert outcome.results == clusters_oracle(case)
     deliveries = Deliveries(Layout(tmp_path / "out"))
-    batches = range(deliveries.latest("s", "clusters") + 1)
-    manifests = [deliveries.manifest("s", "clusters", batch) for batch in batches]
+    batches = range(deliveries.latest("s") + 1)
+    manifests = [deliveries.manifest("s", batch) for batch in batches]
     notes = [note for manifest in manifests if manifest for note in manifest.notes if "split" in note]
     assert len(notes) >= 2
     assert {note["split"]["to"] for note in notes} != {0}

@@ -1,7 +1,7 @@
 """The catalog: streams, subscriptions and the control log, in SQLite or PostgreSQL.
 
 It keeps queries that are bound already (registration.py), and a control log that running streams follow. The
-versions of the log only grow, and the log of a stream and family up to a version never changes. Nothing is
+versions of the log only grow, and the log of a stream up to a version never changes. Nothing is
 deleted from either table, and no number is used twice.
 
 Several processes use the catalog at once: a job that runs, and commands that subscribe and cancel. Readers do
@@ -281,17 +281,19 @@ class Catalog:
 
     # the control log
 
-    def end(self, stream: str, family: str) -> int:
-        """Logs that the stream ends here, unless that is the last thing logged. Returns the version."""
+    def end(self, stream: str, families: Sequence[str] = ("",)) -> int:
+        """Logs that the stream ends here for these families, unless that is the last thing logged for them.
+        Returns the version. The entry is that of the first family; "" stands for all that share the stream.
+        """
         with self._database.writing() as database:
             last = database.read(
-                "SELECT version, action FROM control_log WHERE stream = ? AND family = ? ORDER BY version "
-                "DESC LIMIT 1",
-                *(stream, family),
+                "SELECT version, action FROM control_log WHERE stream = ? "
+                f"AND family IN ({_marks(families)}) ORDER BY version DESC LIMIT 1",
+                *(stream, *families),
             )
             if last and last[0]["action"] == "end":
                 return int(last[0]["version"])
-            return _append_log(database, [_stream_log_row(stream, family, "end", now())])
+            return _append_log(database, [_stream_log_row(stream, families[0], "end", now())])
 
     def rebalance(self, stream: str, family: str) -> int:
         """Logs that the zones of a family shall share their work again. Returns the version."""
@@ -301,24 +303,27 @@ class Catalog:
     def families(self, stream: str) -> tuple[str, ...]:
         """Returns the families that have something in the log of a stream."""
         rows = self._database.read(
-            "SELECT DISTINCT family FROM control_log WHERE stream = ? ORDER BY family", stream
+            "SELECT DISTINCT family FROM control_log WHERE stream = ? AND family <> '' ORDER BY family",
+            stream,
         )
         return tuple(row["family"] for row in rows)
 
-    def version(self, stream: str, family: str) -> int:
-        """Returns the version of the last entry, 0 if there is none."""
+    def version(self, stream: str, families: Sequence[str]) -> int:
+        """Returns the version of the last entry for one of the families, 0 if there is none."""
         found = self._database.read_value(
-            "SELECT max(version) FROM control_log WHERE stream = ? AND family = ?", stream, family
+            f"SELECT max(version) FROM control_log WHERE stream = ? AND family IN ({_marks(families)})",
+            *(stream, *families),
         )
         return int(found or 0)
 
-    def log(self, stream: str, family: str, after_version: int, up_to_version: int) -> list[Control]:
-        """Returns the entries with after_version < version <= up_to_version, in order."""
+    def log(self, stream: str, families: Sequence[str], after: int, up_to: int) -> list[Control]:
+        """Returns the entries for these families with after < version <= up_to, in order."""
         rows = self._database.read(
-            "SELECT l.action, l.at, s.number, s.label, s.spec FROM control_log l "
+            "SELECT l.action, l.at, l.family, s.number, s.label, s.spec FROM control_log l "
             "LEFT JOIN subscriptions s ON s.number = l.subscription "
-            "WHERE l.stream = ? AND l.family = ? AND l.version > ? AND l.version <= ? ORDER BY l.version",
-            *(stream, family, after_version, up_to_version),
+            f"WHERE l.stream = ? AND l.family IN ({_marks(families)}) AND l.version > ? AND l.version <= ? "
+            "ORDER BY l.version",
+            *(stream, *families, after, up_to),
         )
         return [_control(row) for row in rows]
 
@@ -458,14 +463,21 @@ def _append_log(database: Database, rows: Sequence[Row]) -> int:
 
 
 def _control(row: Row) -> Control:
+    family = row["family"]
     match row["action"]:
         case "activate":
-            return Activate(row["number"], row["label"], json.loads(row["spec"]), json.loads(row["at"]))
+            spec, time = json.loads(row["spec"]), json.loads(row["at"])
+            return Activate(row["number"], row["label"], spec, time, family)
         case "cancel":
-            return Cancel(row["number"], json.loads(row["at"]))
+            return Cancel(row["number"], json.loads(row["at"]), family)
         case "rebalance":
-            return Rebalance()
+            return Rebalance(family)
     return End()
+
+
+def _marks(values: Sequence[str]) -> str:
+    """A question mark for each value."""
+    return ", ".join("?" * len(values))
 
 
 def _earlier(time: Time | None, planned: Time | None) -> bool:

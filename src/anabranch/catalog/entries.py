@@ -112,8 +112,8 @@ def dump_stream(stream: Stream) -> dict[str, Any]:
 
 def load_stream(name: str, columns: str, settings: str) -> Stream:
     parts = json.loads(settings)
-    for key in ("position", "regions", "bounds"):
-        parts[key] = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in parts[key])
+    for key in ("position", "regions", "bounds", "apart"):
+        parts[key] = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in parts.get(key, ()))
     parts["operators"] = operators_from_json(parts.get("operators", ()))
     return Stream(name, tuple(Column(n, ColumnType(t)) for n, t in json.loads(columns)), **parts)
 

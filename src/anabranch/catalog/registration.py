@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from anabranch.catalog.catalog import Catalog, unknown_stream
 from anabranch.catalog.entries import FROM_JOB, Entry, NewSubscription, part_name
 from anabranch.job.declarations import stored_time
+from anabranch.model.branch import branch_name
 from anabranch.model.errors import JobError
 from anabranch.model.job import Job
 from anabranch.model.receiver import receiver_of
@@ -42,7 +43,7 @@ MOST_SHOWN = 10
 class Delivered(Protocol):
     """What has been delivered so far (Manifests, in results/manifests.py)."""
 
-    def latest(self, stream: str, family: str) -> int:
+    def latest(self, branch: str) -> int:
         """Returns the number of the last batch, or -1."""
 
     def books(self, stream: str) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def register(
 
     `owner` is whose token asks; `limit` is how many active subscriptions an owner may have.
     """
-    activation = _Activation(catalog, delivered)
+    activation = _Activation(catalog, delivered, streams)
     new = []
     for subscription in subscriptions:
         bound = bind_subscription(subscription, streams)
@@ -104,12 +105,13 @@ def _owned(new: NewSubscription, owner: str | None) -> NewSubscription:
 class _Activation:
     """When queries that are registered now are activated, on a job that may have been running for long.
 
-    The first subscription of its family starts a Spark query that reads the source from its beginning. It
-    must not see what the other families of the stream have behind them, so it is activated at the time of
-    the last item they saw. An activation that lies ahead stays.
+    The first subscription of a branch (model/branch.py) starts a Spark query that reads the source from its
+    beginning. It must not see what the other branches of the stream have behind them, so it is activated at
+    the time of the last item they saw. An activation that lies ahead stays.
     """
 
-    def __init__(self, catalog: Catalog, delivered: Delivered) -> None:
+    def __init__(self, catalog: Catalog, delivered: Delivered, streams: Mapping[str, Stream]) -> None:
+        self._streams = streams
         # the same for thousands of queries that are registered at once
         self._families, self._books = cache(catalog.families), cache(delivered.books)
         self._latest = cache(delivered.latest)
@@ -123,13 +125,16 @@ class _Activation:
                 "run the job with another sink path to run it on the whole stream"
             )
         last, activate = books.get("last"), new.activate
-        if last is not None and new.family not in self._families(new.stream):
+        apart = self._streams[new.stream].apart
+        branch = branch_name(new.stream, new.family, apart)
+        begun = {branch_name(new.stream, family, apart) for family in self._families(new.stream)}
+        if last is not None and branch not in begun:
             activate = last if activate is None else max(activate, last)
         return replace(
             new,
             activate=activate,
             parts=tuple(map(self.settled, new.parts)),
-            cursor=f"{self._latest(new.stream, new.family) + 1}:0",  # no earlier batch has a result of it
+            cursor=f"{self._latest(branch) + 1}:0",  # no earlier batch has a result of it
         )
 
 

@@ -16,8 +16,9 @@ that brings it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ CONTROL = pa.schema(
         ("spec", pa.string()),
         ("time", pa.string()),
         ("item", pa.int64()),
+        ("family", pa.string()),
     ]
 )
 
@@ -75,35 +77,36 @@ class Cancelled:
 
 _KINDS = {Activate: Kind.ACTIVATE, Cancel: Kind.CANCEL, Rebalance: Kind.REBALANCE, End: Kind.END}
 #: The values of a row of CONTROL.
-_Row = tuple[int, str | None, str | None, Time | None, int | None]
+_Row = tuple[int, str | None, str | None, Time | None, int | None, str]
 
 
-def control_packets(controls: Sequence[Control]) -> list[Packet]:
-    """Packets for order: one per run of controls of the same kind, in the order of the log."""
-    packets: list[Packet] = []
-    run: list[Control] = []
-    for control in controls:
-        if run and type(run[0]) is not type(control):
-            packets.append(_packet(run))
-            run = []
-        run.append(control)
-    return [*packets, _packet(run)] if run else packets
+def control_packets(controls: Sequence[Control], version: int | None = None) -> list[Packet]:
+    """Packets for order: one per run of controls of the same kind, in the order of the log. `version` is that
+    of the log: order takes no version twice.
+    """
+    facts = {} if version is None else {"version": version}
+    return [
+        Packet(ORDER, 0, _KINDS[kind], _control_rows(list(run)), facts)
+        for kind, run in groupby(controls, key=type)
+    ]
 
 
-def _packet(run: list[Control]) -> Packet:
+def _control_rows(run: list[Control]) -> pa.RecordBatch:
     rows: list[_Row] = []
     for control in run:
         match control:
-            case Activate():
-                rows.append((control.number, control.name, json.dumps(control.spec), control.time, None))
-            case Cancel():
-                rows.append((control.number, None, None, control.time, None))
-    return Packet(ORDER, 0, _KINDS[type(run[0])], _rows(rows) if rows else EMPTY)
+            case Activate(number, name, spec, time, family):
+                rows.append((number, name, json.dumps(spec), time, None, family))
+            case Cancel(number, time, family):
+                rows.append((number, None, None, time, None, family))
+            case Rebalance(family):
+                rows.append((-1, None, None, None, None, family))
+    return _rows(rows) if rows else EMPTY
 
 
 def _rows(rows: Sequence[_Row]) -> pa.RecordBatch:
-    numbers, names, specs, times, items = zip(*rows, strict=True)
-    columns = [numbers, names, specs, [json.dumps(time) for time in times], items]
+    numbers, names, specs, times, items, families = zip(*rows, strict=True)
+    columns = [numbers, names, specs, [json.dumps(time) for time in times], items, families]
     return pa.record_batch(
         [pa.array(column, kind.type) for column, kind in zip(columns, CONTROL, strict=True)], schema=CONTROL
     )
@@ -121,10 +124,16 @@ class _Waiting:
     time: Time | None
     name: str | None
     spec: str | None
+    family: str
 
 
-#: What takes effect at one place of the stream: ACTIVATE or CANCEL, and its rows.
-Event = tuple[Kind, pa.RecordBatch]
+@dataclass(frozen=True)
+class Event:
+    """What takes effect for the queries of a family at one place of the stream: ACTIVATE or CANCEL."""
+
+    kind: Kind
+    family: str
+    rows: pa.RecordBatch
 
 
 @dataclass
@@ -142,7 +151,7 @@ class Pending:
             return
         self.changed = True
         for row in packet.rows.to_pylist():
-            new = _Waiting(packet.kind, row["number"], json.loads(row["time"]), row["name"], row["spec"])
+            new = _waiting(packet.kind, row)
             if new.kind is Kind.ACTIVATE or not self._is_never_active(new):
                 self.waiting.append(new)
 
@@ -193,26 +202,17 @@ class Pending:
         self.changed = True
         taken = {id(waiting) for waiting in now}
         self.waiting = [waiting for waiting in self.waiting if id(waiting) not in taken]
-        events: list[Event] = []
-        run: list[_Waiting] = []
-        for waiting in now:
-            if run and run[-1].kind is not waiting.kind:
-                events.append(_event(run, number, last))
-                run = []
-            run.append(waiting)
-        return [*events, _event(run, number, last)]
+        return [
+            Event(kind, family, _placed(run, number, last))
+            for (kind, family), run in groupby(now, key=lambda waiting: (waiting.kind, waiting.family))
+        ]
 
     @classmethod
     def load(cls, state: State) -> Pending:
         rows = state.rows(cls.KEY)
         if rows is None:
             return Pending()
-        return Pending(
-            [
-                _Waiting(Kind(row["kind"]), row["number"], json.loads(row["time"]), row["name"], row["spec"])
-                for row in rows.to_pylist()
-            ]
-        )
+        return Pending([_waiting(Kind(row["kind"]), row) for row in rows.to_pylist()])
 
     def save(self, state: State) -> None:
         if not self.changed:
@@ -220,16 +220,18 @@ class Pending:
         if not self.waiting:
             state.drop(self.KEY)
             return
-        rows = _rows([(w.number, w.name, w.spec, w.time, None) for w in self.waiting])
+        rows = _rows([(w.number, w.name, w.spec, w.time, None, w.family) for w in self.waiting])
         kinds = pa.array([int(w.kind) for w in self.waiting], pa.int64())
         state.put(self.KEY, rows.append_column("kind", kinds))
 
 
-def _event(run: list[_Waiting], number: int, last: Time | None) -> Event:
-    """A run of one kind as the rows that the stages get: the moment is the time given, or that of the last
-    item.
-    """
-    return run[0].kind, _rows([(w.number, w.name, w.spec, _moment(w.time, last), number) for w in run])
+def _waiting(kind: Kind, row: Mapping[str, Any]) -> _Waiting:
+    return _Waiting(kind, row["number"], json.loads(row["time"]), row["name"], row["spec"], row["family"])
+
+
+def _placed(run: Iterable[_Waiting], number: int, last: Time | None) -> pa.RecordBatch:
+    """The rows that the stages get: the moment is the time given, or that of the last item."""
+    return _rows([(w.number, w.name, w.spec, _moment(w.time, last), number, w.family) for w in run])
 
 
 def _moment(time: Time | None, last: Time | None) -> Time | None:

@@ -1,9 +1,11 @@
-"""The stage that every chain begins with: it puts items into stream order and keeps the books.
+"""The stage that every stream begins with: it puts items into stream order and keeps the books.
 
 In: ITEMS as route packed them (facts `source`: sorts packets into source order; an optional column `#order`
 sorts rows across packets), DEAD rows that route rejected, and control. Out: numbered items in stream order
-for the zones of the first stage; ACTIVATE, CANCEL, REBALANCE and PROGRESS for every zone; dead letters and
-books for delivery. Never: a look at what an item means.
+for the zones of the first stage of every family; ACTIVATE, CANCEL, REBALANCE and PROGRESS for all its zones;
+dead letters and books for delivery. Never: a look at what an item means.
+
+A family gets items only while it has queries, and progress for a few batches more.
 
 Order is by time, then by source order. With lateness L, an item may leave once no older one can still come:
 
@@ -16,21 +18,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.chain.arrow_columns import times_of, with_numbers
-from anabranch.chain.control import Pending
+from anabranch.chain.control import Event, Pending
 from anabranch.chain.dead_letters import LATE, dead_letters
-from anabranch.chain.packets import DELIVER, Kind, Packet
-from anabranch.chain.stages import Chain, Stage
+from anabranch.chain.packets import DELIVER, EMPTY, Kind, Packet
+from anabranch.chain.stages import Chains, Stage
 from anabranch.chain.state import State
-from anabranch.model.stream import Stream, Time
+from anabranch.model.arrays import Ints
+from anabranch.model.stream import Time
 
 SOURCE_ORDER = "#order"
 BUFFER, CLOCK, BOOKS = "buffer", "clock", "books"
+ACTIVE, LINGERING, VERSION = "active", "lingering", "version"
+#: A family gets progress for so many batches after that of its last query, to finish and to clear up.
+LINGER = 3
 
 
 @dataclass
@@ -76,17 +83,52 @@ class Books:
         }
 
 
+class Active:
+    """The numbers of the queries that each family has. `awake` are the families that have queries, or have
+    had some during the last batches.
+    """
+
+    def __init__(self, chains: Chains, state: State) -> None:
+        self.chains = chains
+        self.queries: dict[str, Ints] = dict(state.get(ACTIVE) or {})
+        self._changed = False
+        self._lingering: dict[str, int] = state.get_json(LINGERING) or {}  # batches that are left to them
+        self.awake = dict.fromkeys([*self.families(), *self._lingering])
+
+    def families(self) -> list[str]:
+        return [family for family, numbers in self.queries.items() if len(numbers)]
+
+    def apply(self, event: Event) -> str:
+        """Adds or removes the queries of an event, and returns their family."""
+        family, numbers = self.chains.named(event.family), event.rows.column("number").to_numpy()
+        combined = np.union1d if event.kind is Kind.ACTIVATE else np.setdiff1d
+        self.queries[family] = combined(self.queries.get(family, numbers[:0]), numbers)
+        self.awake[family] = None
+        self._changed = True
+        return family
+
+    def save(self, state: State) -> None:
+        if self._changed:
+            state.put(ACTIVE, self.queries)
+        idle = [family for family in self.awake if not len(self.queries[family])]
+        left = {family: self._lingering.get(family, LINGER + 1) - 1 for family in idle}
+        if left or self._lingering:
+            state.put_json(LINGERING, {family: batches for family, batches in left.items() if batches})
+
+
 class Order(Stage):
     name = "order"
     zones = 1
 
-    def __init__(self, stream: Stream, chain: Chain) -> None:
-        self.stream, self.chain = stream, chain
+    def __init__(self, chains: Chains) -> None:
+        self.stream, self.chains = chains.stream, chains
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        books = Books.load(state)
+        packets = self._new(state, packets)
+        if not packets:
+            return []
+        books, pending, active = Books.load(state), Pending.load(state), Active(self.chains, state)
         clock = state.cached(CLOCK, [CLOCK], lambda: Clock(**(state.get_json(CLOCK) or {})))
-        pending = Pending.load(state)
         out: list[Packet] = []
         for packet in packets:
             if packet.kind is Kind.DEAD:
@@ -106,17 +148,34 @@ class Order(Stage):
                 timely.append(kept)
         ended = any(packet.kind is Kind.END for packet in packets)
         for items in self._released(state, timely, clock, ended):
-            out += self._sent(items, books, clock, pending)
+            out += self._sent(items, books, clock, pending, active)
         clock.ended |= ended
-        out += self._controls(pending.due(books.number, clock.last))
-        if any(packet.kind is Kind.REBALANCE for packet in packets):
-            out += [Packet(depth, zone, Kind.REBALANCE) for depth, zone in self.chain.addresses()]
-        out += self._announced(books, clock)
+        out += self._controls(pending.due(books.number, clock.last), active)
+        for packet in packets:
+            if packet.kind is Kind.REBALANCE:
+                for family in map(self.chains.named, packet.column("family").to_pylist()):
+                    out += self._to_all(family, Kind.REBALANCE)
+        out += self._announced(books, clock, active)
         books.save(state)
         pending.save(state)
+        active.save(state)
         state.put_json(CLOCK, vars(clock))
         state.cache(CLOCK, [CLOCK], clock)
         return out
+
+    def _new(self, state: State, packets: Sequence[Packet]) -> list[Packet]:
+        """Returns the packets without control that has come before, and without those that only wake."""
+        known = last = state.get_json(VERSION) or 0
+        new: list[Packet] = []
+        for packet in packets:
+            version = packet.facts.get("version")
+            if packet.kind is Kind.WAKE or (version is not None and version <= known):
+                continue
+            last = max(last, version or 0)
+            new.append(packet)
+        if last > known:
+            state.put_json(VERSION, last)
+        return new
 
     def _in_source_order(self, packets: Sequence[Packet]) -> list[pa.RecordBatch]:
         items = [packet for packet in packets if packet.kind is Kind.ITEMS]
@@ -166,38 +225,51 @@ class Order(Stage):
             state.drop(BUFFER)
         return [rows.slice(0, free)] if free else []
 
-    def _sent(self, items: pa.RecordBatch, books: Books, clock: Clock, pending: Pending) -> list[Packet]:
-        """Items for the zones of the first stage, cut where a query begins or ends between two of them."""
+    def _sent(
+        self, items: pa.RecordBatch, books: Books, clock: Clock, pending: Pending, active: Active
+    ) -> list[Packet]:
+        """Items for the zones of the first stages, cut where a query begins or ends between two of them."""
         out: list[Packet] = []
         times = times_of(items, self.stream) if self.stream.time is not None else None
         first = 0
         for index, events in pending.cuts(times, items.num_rows, books.number, clock.last):
-            out += self._dealt(items.slice(first, index - first), books)
-            out += self._controls(events)
+            out += self._dealt(items.slice(first, index - first), books, active)
+            out += self._controls(events, active)
             first = index
-        out += self._dealt(items.slice(first), books)
+        out += self._dealt(items.slice(first), books, active)
         if times is not None:
             clock.last = times[-1].item()
             if clock.origin is None:
                 clock.origin = times[0].item()
         return out
 
-    def _dealt(self, items: pa.RecordBatch, books: Books) -> list[Packet]:
+    def _dealt(self, items: pa.RecordBatch, books: Books, active: Active) -> list[Packet]:
         if not items.num_rows:
             return []
         numbers = np.arange(books.number, books.number + items.num_rows, dtype=np.int64)
         books.number += items.num_rows
         books.processed += items.num_rows
-        dealt = self.chain.spread.deal(with_numbers(items, numbers))
-        return [Packet(1, zone, Kind.ITEMS, rows) for zone, rows in dealt]
-
-    def _controls(self, events: list[tuple[Kind, pa.RecordBatch]]) -> list[Packet]:
+        numbered = with_numbers(items, numbers)
         return [
-            Packet(depth, zone, kind, rows) for kind, rows in events for depth, zone in self.chain.addresses()
+            Packet(1, zone, Kind.ITEMS, rows, family=family)
+            for family in active.families()
+            for zone, rows in self.chains[family].spread.deal(numbered)
         ]
 
-    def _announced(self, books: Books, clock: Clock) -> list[Packet]:
-        """The progress of time for every zone, and the books."""
+    def _controls(self, events: list[Event], active: Active) -> list[Packet]:
+        return [
+            packet for event in events for packet in self._to_all(active.apply(event), event.kind, event.rows)
+        ]
+
+    def _to_all(
+        self, family: str, kind: Kind, rows: pa.RecordBatch = EMPTY, facts: dict[str, Any] | None = None
+    ) -> list[Packet]:
+        """The same to every zone of every stage of a family."""
+        addresses = self.chains[family].addresses()
+        return [Packet(depth, zone, kind, rows, facts or {}, family) for depth, zone in addresses]
+
+    def _announced(self, books: Books, clock: Clock, active: Active) -> list[Packet]:
+        """The progress of time for every zone of the families that are awake, and the books."""
         time = None
         if clock.seen is not None and clock.origin is not None:
             time = clock.seen if clock.ended else clock.seen - self.stream.lateness
@@ -208,8 +280,8 @@ class Order(Stage):
             "origin": clock.origin,
             "ended": clock.ended,
         }
-        progress = [Packet(depth, zone, Kind.PROGRESS, facts=facts) for depth, zone in self.chain.addresses()]
+        progress = [self._to_all(family, Kind.PROGRESS, facts=facts) for family in active.awake]
         return [
-            *progress,
+            *chain.from_iterable(progress),
             Packet(DELIVER, 0, Kind.BOOKS, facts=books.facts() | {"last": clock.last, "ended": clock.ended}),
         ]

@@ -38,8 +38,8 @@ EMPTY = pa.record_batch([], names=[])
 
 class Kind(IntEnum):
     ITEMS = 1  # items of the stream, in stream order
-    ACTIVATE = 2  # facts: number, name, spec, after
-    CANCEL = 3  # facts: number, until
+    ACTIVATE = 2  # rows of queries (control.CONTROL)
+    CANCEL = 3  # likewise
     PROGRESS = 4  # facts: number (of the next item), time, origin, ended
     PARTIAL = 5  # what one stage of a family says to another; the family defines it
     RESULT = 6  # rows of a result table; facts: table
@@ -48,17 +48,21 @@ class Kind(IntEnum):
     END = 9  # the stream ends here
     NOTE = 10  # a counter or a warning for people; facts say what
     REBALANCE = 11  # zones shall share their work anew
+    WAKE = 12  # nothing: a batch shall run, because back packets wait for one
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """`stage` is the depth in the chain (0 is order, DELIVER leaves it), `zone` the zone of that stage."""
+    """`stage` is the depth in the chain (0 is order, DELIVER leaves it), `zone` the zone of that stage and
+    `family` the family of the chain. A stage writes to its own family, so it need not name it.
+    """
 
     stage: int
     zone: int
     kind: Kind
     rows: pa.RecordBatch = field(default_factory=lambda: EMPTY)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    family: str = ""
 
     def column(self, name: str) -> pa.Array:
         return self.rows.column(name)
@@ -92,7 +96,7 @@ def ipc_bytes(rows: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def decode(body: bytes | pa.Buffer, stage: int, zone: int) -> Packet:
+def decode(body: bytes | pa.Buffer, stage: int, zone: int, family: str = "") -> Packet:
     if len(body) < _HEADER.size:
         raise FormatError(
             f"a packet of {len(body)} bytes is too short: at least {_HEADER.size} belong to its header"
@@ -109,4 +113,4 @@ def decode(body: bytes | pa.Buffer, stage: int, zone: int) -> Packet:
     if len(body) > start:
         with pa.ipc.open_stream(pa.py_buffer(body).slice(start)) as reader:
             rows = reader.read_next_batch()
-    return Packet(stage, zone, Kind(kind), rows, facts)
+    return Packet(stage, zone, Kind(kind), rows, facts, family)

@@ -1,5 +1,5 @@
-"""The stages of one family on one stream, in one process: for tests, for simulation, and for small streams
-without Spark.
+"""The families on one stream, in one process: for tests, for simulation, and for small streams without
+Spark.
 
 In: batches of items and of control. Out: result tables, dead letters and books. Does what spark/stages does,
 with a dictionary in place of Spark's state store; `stopped()` is what a checkpoint would hold.
@@ -16,18 +16,31 @@ import pyarrow as pa
 from anabranch.chain.control import control_packets
 from anabranch.chain.order import Order
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet, decode, encode
-from anabranch.chain.stages import CONTROL, ROUTE, Chain, HasChain, Inbox, Stage, in_order
+from anabranch.chain.stages import (
+    CONTROL,
+    MOST_DEPTHS,
+    ROUTE,
+    Address,
+    Chains,
+    HasChain,
+    Inbox,
+    Stage,
+    back_sender,
+    run_stages,
+)
 from anabranch.chain.state import State
 from anabranch.model.control_log import Control
 from anabranch.model.stream import Stream
 
 
 class Runner:
-    def __init__(self, stream: Stream, family: HasChain, zones: int = 1) -> None:
-        self.stream, self.family = stream, family
-        self.chain: Chain = family.chain(stream, zones)
-        self.stages: list[Stage] = [Order(stream, self.chain), *self.chain.stages]
-        self.states: dict[tuple[int, int], State] = {}
+    """Families on one stream; most users have a single one."""
+
+    def __init__(self, stream: Stream, families: HasChain | Sequence[HasChain], zones: int = 1) -> None:
+        self.stream = stream
+        self.chains = Chains(stream, families if isinstance(families, Sequence) else [families], zones)
+        self._order = Order(self.chains)
+        self.states: dict[Address, State] = defaultdict(State)
         self.back: Inbox = []
         self.batches = 0
         #: table -> number of the batch -> the rows it delivered
@@ -43,20 +56,38 @@ class Runner:
         rejected: pa.RecordBatch | None = None,
     ) -> None:
         """Runs one batch: control takes effect before the items. `rejected` are dead letters of its rows."""
-        inboxes: dict[int, Inbox] = defaultdict(list)
+        inboxes: dict[Address, Inbox] = defaultdict(list)
         for sender, packet in self.back:
-            inboxes[packet.stage].append((self.chain.back_sender(sender), packet))
+            inboxes[packet.family, packet.stage, packet.zone].append((back_sender(sender), packet))
         self.back = []
+        order = inboxes["", ORDER, 0]
         for count, packet in enumerate(control_packets(control)):
-            inboxes[ORDER].append(((CONTROL, 0, count), packet))
+            order.append(((CONTROL, 0, count), packet))
         if rejected is not None and rejected.num_rows:
-            inboxes[ORDER].append(((ROUTE, 0, 0), Packet(ORDER, 0, Kind.DEAD, rejected)))
+            order.append(((ROUTE, 0, 0), Packet(ORDER, 0, Kind.DEAD, rejected)))
         if items is not None and items.num_rows:
             facts = {"source": [self.batches]}
-            inboxes[ORDER].append(((ROUTE, 0, 1), Packet(ORDER, 0, Kind.ITEMS, items, facts)))
-        for depth in range(len(self.stages)):
-            self._run_stage(depth, inboxes)
+            order.append(((ROUTE, 0, 1), Packet(ORDER, 0, Kind.ITEMS, items, facts)))
+        if not order:
+            del inboxes["", ORDER, 0]
+        depths = range(MOST_DEPTHS + 1)
+        for sender, packet in run_stages(self._stage, depths, inboxes, self.states.__getitem__):
+            if packet.stage == DELIVER:
+                self._deliver(packet)
+            else:
+                self.back.append((sender, packet))
         self.batches += 1
+
+    def _stage(self, family: str, depth: int) -> Stage:
+        return self.chains[family].stages[depth - 1] if depth else self._order
+
+    def stage(self, depth: int, family: str = "") -> Stage:
+        """The stage of a family at a depth; the family may be left out where there is only one."""
+        return self._stage(self.chains.named(family) if depth else "", depth)
+
+    def state(self, depth: int, zone: int, family: str = "") -> State:
+        """The state of one of its zones."""
+        return self.states[self.chains.named(family) if depth else "", depth, zone]
 
     def settle(self, most: int = 100) -> None:
         """Empty batches until no back packet is under way."""
@@ -65,27 +96,6 @@ class Runner:
                 return
             self.batch()
         raise RuntimeError(f"back packets still under way after {most} batches")
-
-    def _run_stage(self, depth: int, inboxes: dict[int, Inbox]) -> None:
-        by_zone: dict[int, Inbox] = defaultdict(list)
-        for sender, packet in inboxes.pop(depth, []):
-            by_zone[packet.zone].append((sender, packet))
-        for zone in sorted(by_zone):
-            state = self.states.get((depth, zone))
-            if state is None:
-                state = self.states[depth, zone] = State()
-            try:
-                sent = self.stages[depth].step(zone, state, in_order(by_zone[zone]))
-            except BaseException:
-                state.forget_cache()
-                raise
-            for count, packet in enumerate(sent):
-                if packet.stage == DELIVER:
-                    self._deliver(packet)
-                elif packet.stage > depth:
-                    inboxes[packet.stage].append(((depth, zone, count), packet))
-                else:
-                    self.back.append(((depth, zone, count), packet))
 
     def _deliver(self, packet: Packet) -> None:
         match packet.kind:
@@ -106,7 +116,9 @@ class Runner:
         states = {}
         for address, state in self.states.items():
             states[address] = {key: (state.tokens[key], state.encoded(key)) for key in state.tokens}
-        back = [(sender, packet.stage, packet.zone, encode(packet)) for sender, packet in self.back]
+        back = [
+            (sender, encode(packet), packet.stage, packet.zone, packet.family) for sender, packet in self.back
+        ]
         return {"states": states, "back": back, "batches": self.batches}
 
     def resume(self, stopped: dict[str, Any]) -> None:
@@ -115,5 +127,5 @@ class Runner:
             state = self.states[address] = State()
             for key, (token, body) in chunks.items():
                 state.load(key, token, body)
-        self.back = [(sender, decode(body, stage, zone)) for sender, stage, zone, body in stopped["back"]]
+        self.back = [(sender, decode(*packet)) for sender, *packet in stopped["back"]]
         self.batches = stopped["batches"]

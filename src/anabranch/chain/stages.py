@@ -1,4 +1,10 @@
-"""The contract of a stage, and of a chain of them.
+"""The contract of a stage, of the chain of stages that a family has, and of the chains that share one order.
+
+    order --+--> share --> compose                    filters
+            +--> home --> rendezvous                  nearest
+            +--> neighbourhood                        clusters
+            +--> home --> region --> assemble         moving
+    depth 0      1        2          3
 
 A stage is a pure function over arrays: what it returns and what it puts into the state follow from the zone,
 the state and the packets alone. No clock, no randomness that is not seeded from its input, no files.
@@ -7,9 +13,9 @@ the state and the packets alone. No clock, no randomness that is not seeded from
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +32,8 @@ Inbox = list[tuple[Sender, Packet]]
 #: The senders that are not stages; control comes before items.
 CONTROL: int = -2
 ROUTE: int = -1
+#: What is taken from the stage of a sender whose packet waited for the next batch.
+BACK: int = 1000
 
 
 class Stage(ABC):
@@ -42,9 +50,9 @@ class Stage(ABC):
         then by the stage that sent them, the sender's zone, and the order in which it sent them.
 
         From order come, in stream order: ACTIVATE and CANCEL to every zone of every stage (and REBALANCE, for
-        families that know what to do with it), ITEMS to the zones
-        of the first stage as the family's spread says, and last, in every batch that brings control or items,
-        one PROGRESS to every zone of every stage; a batch may also bring back packets alone. PROGRESS facts:
+        families that know what to do with it), ITEMS to the zones of the first stage as the family's spread
+        says, and last, in every batch that brings control or items, one PROGRESS to every zone of every
+        stage; a batch may also bring back packets alone. A family without queries gets nothing. PROGRESS has
         `number` (of the next item), `time` (no item that is still to come is older; None before the first),
         `last` (time of the last item), `origin` (time of the first item), `ended` (the stream has ended).
 
@@ -120,19 +128,84 @@ class Chain:
             for zone in range(stage.zones):
                 yield depth, zone
 
-    def back_sender(self, sender: Sender) -> Sender:
-        """The sender of a back packet, so that it sorts before everything that the next batch brings
-        itself.
-        """
-        return (sender[0] - len(self.stages) - 100, sender[1], sender[2])
-
 
 class HasChain(Protocol):
-    """A family, as far as a runner is concerned."""
+    """A family, as far as running it is concerned."""
+
+    @property
+    def name(self) -> str: ...
 
     def chain(self, stream: Stream, zones: int) -> Chain:
         """The stages for this stream, with `zones` zones where a stage can have any number."""
         ...
+
+
+class Chains:
+    """The chains of the families that share one order on a stream.
+
+    A chain is made when its family is needed for the first time, for that loads the kernels of the family.
+    """
+
+    def __init__(self, stream: Stream, families: Iterable[HasChain], zones: int) -> None:
+        self.stream, self.zones = stream, zones
+        self.families = {family.name: family for family in families}
+        self._chains: dict[str, Chain] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_chains": {}}
+
+    def named(self, family: str) -> str:
+        """The family of this name; without a name, the only one there is."""
+        if family:
+            return family
+        (only,) = self.families
+        return only
+
+    def __getitem__(self, family: str) -> Chain:
+        chain = self._chains.get(family)
+        if chain is None:
+            chain = self._chains[family] = self.families[family].chain(self.stream, self.zones)
+        return chain
+
+
+#: Where packets wait: the family, the depth of the stage and the zone. Order's family is "".
+Address = tuple[str, int, int]
+Inboxes = dict[Address, Inbox]
+#: The greatest depth that a chain may have; so deep are the operators of a Spark query.
+MOST_DEPTHS = 3
+
+
+def run_stages(
+    stage_of: Callable[[str, int], Stage],
+    depths: Sequence[int],
+    inboxes: Inboxes,
+    state_of: Callable[[Address], State],
+) -> Inbox:
+    """Runs the stages of these depths, in order, on the packets in `inboxes`. Returns what leaves them: for
+    stages of other depths, for delivery, or back to the next batch.
+    """
+    out: Inbox = []
+    for depth in depths:
+        for address in sorted(address for address in inboxes if address[1] == depth):
+            family, _, zone = address
+            state = state_of(address)
+            try:
+                sent = stage_of(family, depth).step(zone, state, in_order(inboxes.pop(address)))
+            except BaseException:
+                state.forget_cache()
+                raise
+            for count, packet in enumerate(sent):
+                if family and not packet.family:
+                    packet = replace(packet, family=family)
+                here = packet.stage > depth and packet.stage in depths
+                to = inboxes.setdefault((packet.family, packet.stage, packet.zone), []) if here else out
+                to.append(((depth, zone, count), packet))
+    return out
+
+
+def back_sender(sender: Sender) -> Sender:
+    """The sender of a back packet, so that it sorts before everything that the next batch brings itself."""
+    return (sender[0] - BACK, sender[1], sender[2])
 
 
 def in_order(packets: Sequence[tuple[Sender, Packet]]) -> list[Packet]:

@@ -28,7 +28,7 @@ from anabranch.model.arrays import Bytes
 from anabranch.model.errors import FormatError
 
 MAGIC = b"ANBS"
-VERSION = 6
+VERSION = 7
 _HEADER = struct.Struct("<4sHH")
 _ARRAYS, _ROWS = 1, 2
 

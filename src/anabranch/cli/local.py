@@ -70,7 +70,9 @@ class LocalJob:
         known, manifests = receivers.all(), Manifests(self.layout)
         receivers.close()
         return {
-            entry.number: known[entry.number].facts(manifests.latest(entry.stream, entry.family))
+            entry.number: known[entry.number].facts(
+                manifests.latest(self.layout.branch(entry.stream, entry.family))
+            )
             for entry in entries
             if entry.number in known
         }
@@ -80,11 +82,11 @@ class LocalJob:
         from anabranch.results.deliveries import Deliveries
 
         streams, deliveries = self.streams(), Deliveries(self.layout)
-        counts: dict[tuple[str, str, str], dict[str, int]] = {}
+        counts: dict[tuple[str, str], dict[str, int]] = {}
         out = {}
         for entry in entries:
             table, _ = family_of(entry.family).shown(streams[entry.stream], entry.spec)
-            address = (entry.stream, entry.family, table)
+            address = (deliveries.branch(entry), table)
             if address not in counts:
                 counts[address] = deliveries.counts(*address)
             out[entry.label] = counts[address].get(entry.label, 0)

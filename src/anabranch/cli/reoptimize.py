@@ -54,7 +54,8 @@ def _job(target: Path) -> None:
         for name, stream in catalog.streams().items():
             if FAMILY not in catalog.families(name):
                 continue
-            plans = replayed(stream, catalog.log(name, FAMILY, 0, catalog.version(name, FAMILY)))
+            log = catalog.log(name, [FAMILY], 0, catalog.version(name, [FAMILY]))
+            plans = replayed(stream, log)
             count = len(plans.running)
             typer.echo(f"{name}: {plans.subscriptions:,} subscriptions, {count:,} conditions")
             for condition in plans.moved:

@@ -65,7 +65,7 @@ def serve(
 
     loaded = load_job(job)
     layout = layout_for(loaded)
-    if not any(layout.families(name) for name in loaded.streams):  # later on, the files may be gone
+    if not any(layout.branches(name) for name in loaded.streams):  # later on, the files may be gone
         for error in missing_paths(loaded):
             raise error
     check_queries(loaded)

@@ -15,6 +15,10 @@ _FAMILIES = {
 }
 
 
+#: In the order in which a batch goes through them.
+NAMES = tuple(_FAMILIES)
+
+
 @cache
 def family(name: str) -> Family:
     module, _, attribute = _FAMILIES[name].partition(":")

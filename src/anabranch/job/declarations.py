@@ -43,8 +43,9 @@ def declare(declaration: StreamDeclaration, columns: tuple[Column, ...]) -> Stre
     if types.get(settings.get("time", "")) is ColumnType.TIMESTAMP:
         settings |= {key: _microseconds(settings[key]) for key in _LENGTHS if key in settings}
         settings.setdefault("tick", MICROSECONDS)
-    if "position" in settings:
-        settings["position"] = tuple(settings["position"])
+    for setting in ("position", "apart"):
+        if setting in settings:
+            settings[setting] = tuple(settings[setting])
     _check_metric(name, settings)
     return Stream(name, columns, **settings, operators=declaration.operators)
 

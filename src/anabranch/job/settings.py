@@ -282,6 +282,15 @@ class StreamTable(SettingsTable):
             examples=[600],
         ),
     ] = None
+    apart: Annotated[
+        tuple[Literal["filters", "nearest", "clusters", "moving"], ...],
+        Strict(False),
+        Field(
+            description="Families of queries that get a Spark query of their own. It reads the stream once "
+            "more, and cannot slow down the others.",
+            examples=[["clusters"]],
+        ),
+    ] = ()
 
     @model_validator(mode="after")
     def _check_settings(self) -> StreamTable:
@@ -405,8 +414,8 @@ class EngineTable(SettingsTable):
     zones: Annotated[
         Count | None,
         Field(
-            description="Into how many zones each stage is divided; without it, as many as shuffle "
-            "partitions. Fixed by the first run.",
+            description="Into how many zones each stage is divided; without it, one on up to three cores, "
+            "else as many as shuffle partitions. Fixed by the first run.",
             examples=[8],
         ),
     ] = None

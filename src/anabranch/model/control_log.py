@@ -1,4 +1,7 @@
-"""What the control log says to a running stream, between two of its items."""
+"""What the control log says to a running stream, between two of its items.
+
+`family` is the family of the query; it may be left out where a stream has only one.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ class Activate:
     name: str
     spec: dict[str, Any]
     time: Time | None = None
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Cancel:
 
     number: int
     time: Time | None = None
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,9 @@ class End:
 
 @dataclass(frozen=True)
 class Rebalance:
-    """Zones that have more to do than others shall give some of it away, now."""
+    """Zones of a family that have more to do than others shall give some of it away, now."""
+
+    family: str = ""
 
 
 Control = Activate | Cancel | End | Rebalance

@@ -23,8 +23,10 @@ Time = int | float
 class Stream:
     """What a stream declares. Lengths (`lateness`, `tick`, `expire`) are in the units of `time`;
     for a timestamp these are seconds, kept here in microseconds like the timestamps themselves. `unit` is
-    that of distances where `metric` is haversine: km, m or miles; None is km. `operators` are the functions
-    of users that queries may call."""
+    that of distances where `metric` is haversine: km, m or miles; None is km. `apart` are the families that
+    have a Spark query of their own (model/branch.py), `operators` the functions of users that queries may
+    call.
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -39,6 +41,7 @@ class Stream:
     metric: str = "euclidean"
     expire: Time | None = None
     unit: str | None = None
+    apart: tuple[str, ...] = ()
     operators: tuple[Operator, ...] = ()
 
     def __post_init__(self) -> None:

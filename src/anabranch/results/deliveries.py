@@ -63,10 +63,14 @@ class Deliveries(Manifests):
         super().__init__(layout)
         self._recent = RecentFiles(recent_bytes)
 
+    def branch(self, entry: Entry) -> str:
+        """Returns the branch that delivers a subscription's results."""
+        return self.layout.branch(entry.stream, entry.family)
+
     def results(self, entry: Entry, stream: Stream) -> tuple[pa.Schema, Iterator[pa.Table]]:
         """Returns the schema of a subscription's results, and the results in order, one table per batch."""
         schema, read = self.reader(entry, stream)
-        tables = map(read, self.manifests(entry.stream, entry.family))
+        tables = map(read, self.manifests(self.branch(entry)))
         return schema, (rows for rows in tables if rows.num_rows)
 
     def reader(self, entry: Entry, stream: Stream) -> tuple[pa.Schema, Callable[[Manifest], pa.Table]]:
@@ -82,10 +86,10 @@ class Deliveries(Manifests):
         files = manifest.results.get(table.name, [])
         return rows_of([rows for file in files for rows in self._read(file, shown, name)], table, name, shown)
 
-    def counts(self, stream: str, family: str, table: str) -> Counter[str]:
+    def counts(self, branch: str, table: str) -> Counter[str]:
         """Counts the results of each subscription in a table."""
         out: Counter[str] = Counter()
-        for manifest in self.manifests(stream, family):
+        for manifest in self.manifests(branch):
             out.update(self.counts_of(manifest, table))
         return out
 
@@ -97,11 +101,11 @@ class Deliveries(Manifests):
         return out
 
     def dead_letters(self, stream: str) -> Iterator[pa.Table]:
-        """Returns the rows that were late or rejected. Every family reads the stream on its own; the one that
+        """Returns the rows that were late or rejected. Every branch reads the stream on its own; the one that
         has read most is shown.
         """
-        family = self.furthest(stream)
-        for manifest in self.manifests(stream, family) if family else ():
+        branch = self.furthest(stream)
+        for manifest in self.manifests(branch) if branch else ():
             for file in manifest.dead:
                 yield pq.read_table(self.layout.root / file)
 

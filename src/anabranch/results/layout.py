@@ -6,12 +6,14 @@
       _anabranch/
         catalog.sqlite                   streams, subscriptions, the control log; if those are elsewhere:
         catalog.json                     the URL of the PostgreSQL database
-        checkpoints/<stream>.<family>/   Spark's
-        manifests/<stream>.<family>/     one per batch: which files belong to it
-        back/<stream>.<family>/          back packets for the next batch
-        parcels/<stream>.<family>/       large packets of the batch that runs
+        checkpoints/<branch>/            Spark's
+        manifests/<branch>/              one per batch: which files belong to it
+        control/<branch>/                queries that begin and end, for the next batch
+        back/<branch>/                   back packets for the next batch
+        parcels/<branch>/                large packets of the batch that runs
         lock                             locked by the job that runs
 
+A branch is what one Spark query runs: `<stream>`, or `<stream>.<family>` for a family that is set apart.
 A sink without a path (kafka) has the same below `<job>.anabranch`, beside the job's file.
 """
 
@@ -51,17 +53,20 @@ class Layout:
     def lock(self) -> Path:
         return self.hidden / "lock"
 
-    def checkpoint(self, stream: str, family: str) -> Path:
-        return (self.checkpoints or self.hidden / "checkpoints") / f"{stream}.{family}"
+    def checkpoint(self, branch: str) -> Path:
+        return (self.checkpoints or self.hidden / "checkpoints") / branch
 
-    def manifests(self, stream: str, family: str) -> Path:
-        return self.hidden / "manifests" / f"{stream}.{family}"
+    def manifests(self, branch: str) -> Path:
+        return self.hidden / "manifests" / branch
 
-    def back(self, stream: str, family: str) -> Path:
-        return self.hidden / "back" / f"{stream}.{family}"
+    def control(self, branch: str) -> Path:
+        return self.hidden / "control" / branch
 
-    def parcels(self, stream: str, family: str) -> Path:
-        return self.hidden / "parcels" / f"{stream}.{family}"
+    def back(self, branch: str) -> Path:
+        return self.hidden / "back" / branch
+
+    def parcels(self, branch: str) -> Path:
+        return self.hidden / "parcels" / branch
 
     def results(self, stream: str, table: str) -> Path:
         return self.root / "results" / stream / table
@@ -69,9 +74,15 @@ class Layout:
     def dead_letters(self, stream: str) -> Path:
         return self.root / "dead_letters" / stream
 
-    def families(self, stream: str) -> tuple[str, ...]:
-        """Returns the families of a stream that have delivered something. Names of streams have no dots."""
-        return tuple(sorted(path.suffix[1:] for path in (self.hidden / "manifests").glob(f"{stream}.*")))
+    def branch(self, stream: str, family: str) -> str:
+        """Returns the branch of a stream that has the results of a family. Names of streams have no dots."""
+        apart = f"{stream}.{family}"
+        return apart if self.manifests(apart).is_dir() else stream
+
+    def branches(self, stream: str) -> tuple[str, ...]:
+        """Returns the branches of a stream that have delivered something."""
+        apart = sorted(path.name for path in (self.hidden / "manifests").glob(f"{stream}.*"))
+        return tuple(name for name in (stream, *apart) if self.manifests(name).is_dir())
 
 
 def layout_for(job: Job) -> Layout:

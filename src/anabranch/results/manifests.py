@@ -2,7 +2,7 @@
 
     results/<stream>/<table>/batch-000000000012-00001.parquet      written by the tasks of batch 12
     dead_letters/<stream>/...                                       likewise
-    _anabranch/manifests/<stream>.<family>/000000000012.json        written last, atomically
+    _anabranch/manifests/<branch>/000000000012.json                 written last, atomically
 
 A batch exists once its manifest does. A batch that is repeated after a crash writes the same files again
 under the same names, so readers that follow the manifests see every result exactly once.
@@ -21,7 +21,7 @@ from anabranch.results.layout import Layout
 
 @dataclass
 class Manifest:
-    """What one batch of one family delivered. File names are relative to the sink's root."""
+    """What one batch delivered. File names are relative to the sink's root."""
 
     batch: int
     results: dict[str, list[str]] = field(default_factory=dict)
@@ -40,9 +40,9 @@ class Manifests:
 
     # writing
 
-    def commit(self, stream: str, family: str, manifest: Manifest) -> None:
+    def commit(self, branch: str, manifest: Manifest) -> None:
         """Makes a batch exist. The file `latest` saves readers that poll from listing a folder that grows."""
-        folder = self.layout.manifests(stream, family)
+        folder = self.layout.manifests(branch)
         with written_atomically(folder / f"{manifest.batch:012d}.json") as file:
             file.write_text(json.dumps(asdict(manifest)))
         with written_atomically(folder / "latest") as file:
@@ -50,45 +50,43 @@ class Manifests:
 
     # reading
 
-    def latest(self, stream: str, family: str) -> int:
+    def latest(self, branch: str) -> int:
         """Returns the number of the last batch, or -1."""
         try:
-            return int((self.layout.manifests(stream, family) / "latest").read_text())
+            return int((self.layout.manifests(branch) / "latest").read_text())
         except FileNotFoundError:
             return -1
 
-    def manifest(self, stream: str, family: str, batch: int) -> Manifest | None:
+    def manifest(self, branch: str, batch: int) -> Manifest | None:
         try:
-            return Manifest(
-                **json.loads((self.layout.manifests(stream, family) / f"{batch:012d}.json").read_bytes())
-            )
+            return Manifest(**json.loads((self.layout.manifests(branch) / f"{batch:012d}.json").read_bytes()))
         except FileNotFoundError:
             return None
 
-    def written(self, stream: str, family: str, batch: int) -> float:
+    def written(self, branch: str, batch: int) -> float:
         """Returns when a batch was delivered, in seconds since 1970."""
-        return (self.layout.manifests(stream, family) / f"{batch:012d}.json").stat().st_mtime
+        return (self.layout.manifests(branch) / f"{batch:012d}.json").stat().st_mtime
 
-    def ended(self, stream: str, family: str) -> bool:
+    def ended(self, branch: str) -> bool:
         """Whether the finite stream has been read to its end, and no back packet is under way."""
-        manifest = self.manifest(stream, family, self.latest(stream, family))
+        manifest = self.manifest(branch, self.latest(branch))
         return manifest is not None and bool(manifest.books.get("ended")) and not manifest.back
 
-    def manifests(self, stream: str, family: str) -> Iterator[Manifest]:
-        for path in sorted(self.layout.manifests(stream, family).glob("*.json")):
+    def manifests(self, branch: str) -> Iterator[Manifest]:
+        for path in sorted(self.layout.manifests(branch).glob("*.json")):
             yield Manifest(**json.loads(path.read_bytes()))
 
     def books(self, stream: str) -> dict[str, Any]:
         """Returns the books of a stream after its last batch: rows_in, processed, late, rejected, last."""
-        family = self.furthest(stream)
-        manifest = self.manifest(stream, family, self.latest(stream, family)) if family else None
+        branch = self.furthest(stream)
+        manifest = self.manifest(branch, self.latest(branch)) if branch else None
         return manifest.books if manifest else {}
 
     def furthest(self, stream: str) -> str | None:
-        """Returns the family that has read most of a stream. Every family reads it on its own."""
+        """Returns the branch that has read most of a stream. Every branch reads it on its own."""
         furthest, most = None, -1
-        for family in self.layout.families(stream):
-            manifest = self.manifest(stream, family, self.latest(stream, family))
+        for branch in self.layout.branches(stream):
+            manifest = self.manifest(branch, self.latest(branch))
             if manifest and manifest.books.get("rows_in", 0) > most:
-                furthest, most = family, manifest.books.get("rows_in", 0)
+                furthest, most = branch, manifest.books.get("rows_in", 0)
         return furthest

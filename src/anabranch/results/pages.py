@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -111,25 +110,23 @@ def result_reader(deliveries: Deliveries, entry: Entry, stream: Stream) -> PageR
     schema, read = deliveries.reader(entry, stream)
     empty = schema.empty_table()
 
-    def rows(batch: int) -> pa.Table:
-        manifest = deliveries.manifest(entry.stream, entry.family, batch)
+    def rows(manifest: Manifest | None) -> pa.Table:
         return empty if manifest is None else read(manifest)
 
-    return PageReader(schema, *_followed(deliveries, entry.stream, entry.family, rows))
+    return _reader(schema, deliveries, lambda: deliveries.branch(entry), rows)
 
 
 def dead_letter_reader(deliveries: Deliveries, stream: str, family: str | None) -> PageReader:
-    """Returns a reader of the rows of a stream that were late or rejected. Every family reads the stream on
-    its own and rejects the same rows; one of them is followed, so that cursors keep their meaning.
+    """Returns a reader of the rows of a stream that were late or rejected. Branches of a stream reject the
+    same rows; that of one family is followed, so that cursors keep their meaning.
     """
     if family is None:
         return PageReader(SCHEMA, lambda: -1, lambda batch: SCHEMA.empty_table(), lambda: False)
 
-    def rows(batch: int) -> pa.Table:
-        manifest = deliveries.manifest(stream, family, batch)
+    def rows(manifest: Manifest | None) -> pa.Table:
         return pa.concat_tables([SCHEMA.empty_table(), *_dead(deliveries, manifest)])
 
-    return PageReader(SCHEMA, *_followed(deliveries, stream, family, rows))
+    return _reader(SCHEMA, deliveries, lambda: deliveries.layout.branch(stream, family), rows)
 
 
 def _dead(deliveries: Deliveries, manifest: Manifest | None) -> Iterator[pa.Table]:
@@ -137,8 +134,16 @@ def _dead(deliveries: Deliveries, manifest: Manifest | None) -> Iterator[pa.Tabl
         yield pq.read_table(deliveries.layout.root / file).select(SCHEMA.names).cast(SCHEMA)
 
 
-def _followed(
-    deliveries: Deliveries, stream: str, family: str, rows: Callable[[int], pa.Table]
-) -> tuple[Callable[[], int], Callable[[int], pa.Table], Callable[[], bool]]:
-    latest, ended = partial(deliveries.latest, stream, family), partial(deliveries.ended, stream, family)
-    return latest, rows, ended
+def _reader(
+    schema: pa.Schema,
+    deliveries: Deliveries,
+    branch: Callable[[], str],
+    rows: Callable[[Manifest | None], pa.Table],
+) -> PageReader:
+    """`branch` is asked each time: a family that is set apart has its own once it has begun."""
+    return PageReader(
+        schema,
+        lambda: deliveries.latest(branch()),
+        lambda batch: rows(deliveries.manifest(branch(), batch)),
+        lambda: deliveries.ended(branch()),
+    )

@@ -57,7 +57,7 @@ class Sender:
         self._deliveries = Deliveries(layout, pages.RECENT_BYTES)
         self._catalog, self._receivers = Catalog.existing(layout.catalog), Receivers(layout.catalog)
         self._boxes: dict[int, Outbox] = {}
-        self._latest: dict[tuple[str, str], int] = {}
+        self._latest: dict[str, int] = {}  # by branch
         self._until: float | None = None  # when it is to stop at the latest
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=lambda: anyio.run(self._run), name="sender", daemon=True)
@@ -116,17 +116,17 @@ class Sender:
         self._save()
         streams = None
         for entry, delivery in self._receivers.open():
-            key = (entry.stream, entry.family)
+            branch = self._deliveries.branch(entry)
             if entry.number not in self._boxes:
                 streams = streams or self._catalog.streams()
                 reader = pages.result_reader(self._deliveries, entry, streams[entry.stream])
                 self._boxes[entry.number] = Outbox(entry, delivery, reader)
-            self._latest.setdefault(key, -1)
+            self._latest.setdefault(branch, -1)
             box = self._boxes[entry.number]
             if not entry.active and box.last is None and self._passed(entry):
-                box.last = self._deliveries.latest(*key) + AFTER_CANCEL
-        for key in self._latest:
-            self._latest[key] = self._deliveries.latest(*key)
+                box.last = self._deliveries.latest(branch) + AFTER_CANCEL
+        for branch in self._latest:
+            self._latest[branch] = self._deliveries.latest(branch)
 
     def _save(self) -> None:
         changed = [box for box in self._boxes.values() if box.changed]
@@ -151,7 +151,7 @@ class Sender:
     async def _follow(self, box: Outbox) -> None:
         own = anyio.CapacityLimiter(1)  # for what blocks on account of this receiver
         while not box.finished():
-            latest = self._latest[box.entry.stream, box.entry.family]
+            latest = self._latest[self._deliveries.branch(box.entry)]
             try:
                 shipment = await to_thread.run_sync(box.next_shipment, latest, limiter=self._reading)
                 if shipment is not None:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from anabranch.model.stream import Stream
 from anabranch.results.deliveries import Deliveries
 from anabranch.results.manifests import Manifest
-from anabranch.service.dashboard_models import BatchPoint, FamilyProgress
+from anabranch.service.dashboard_models import BatchPoint, BranchProgress
 from anabranch.service.job_service import JobService
 from anabranch.service.metrics import lag_seconds
 
 DEFAULT_SPAN_S, LONGEST_SPAN_S = 300.0, 7_200.0
-#: A request reads at most so many manifests per family; the next one goes on further back.
+#: A request reads at most so many manifests per branch; the next one goes on further back.
 MANIFESTS_PER_LOOK = 1_000
 #: A chart gets about so many points.
 POINTS = 240
@@ -40,17 +40,16 @@ class DeliveredBatch:
 
 @dataclass
 class Timeline:
-    """The batches of one family of a stream, oldest first."""
+    """The batches of one branch of a stream, oldest first."""
 
     deliveries: Deliveries
-    stream: str
-    family: str
+    branch: str
     batches: list[DeliveredBatch] = field(default_factory=list)
     complete: bool = False  # nothing that is older is of interest
 
     def read(self, now: float) -> Manifest | None:
         """Adds batches since the last look, and older ones as far as needed; returns the last manifest."""
-        latest = self.deliveries.latest(self.stream, self.family)
+        latest = self.deliveries.latest(self.branch)
         if not self.batches or latest - self.batches[-1].number > MANIFESTS_PER_LOOK:
             self.batches, self.complete = [], False
         newer = (
@@ -61,7 +60,7 @@ class Timeline:
             oldest = self.batches[0].number if self.batches else latest + 1
             self.batches[:0] = list(self._older(oldest, now - LONGEST_SPAN_S))[::-1]
         del self.batches[: bisect_left(self.batches, now - LONGEST_SPAN_S, key=_at)]
-        return self.deliveries.manifest(self.stream, self.family, latest)
+        return self.deliveries.manifest(self.branch, latest)
 
     def _older(self, before: int, since: float) -> Iterator[DeliveredBatch]:
         for number in range(before - 1, before - 1 - MANIFESTS_PER_LOOK, -1):
@@ -72,10 +71,10 @@ class Timeline:
             yield found
 
     def _batch(self, number: int) -> DeliveredBatch | None:
-        manifest = self.deliveries.manifest(self.stream, self.family, number)
+        manifest = self.deliveries.manifest(self.branch, number)
         if manifest is None:
             return None
-        written = self.deliveries.written(self.stream, self.family, number)
+        written = self.deliveries.written(self.branch, number)
         return DeliveredBatch(
             number, written, manifest.books.get("processed", 0), sum(manifest.rows.values())
         )
@@ -91,23 +90,21 @@ class BatchHistory:
 
     def __init__(self, service: JobService) -> None:
         self.service = service
-        self._timelines: dict[tuple[str, str], Timeline] = {}
+        self._timelines: dict[str, Timeline] = {}
         self._lock = threading.Lock()
 
-    def progress(self, now: float, span_s: float = DEFAULT_SPAN_S) -> list[FamilyProgress]:
-        """Returns every family of every stream that has delivered something, with the points of the span."""
+    def progress(self, now: float, span_s: float = DEFAULT_SPAN_S) -> list[BranchProgress]:
+        """Returns every branch of every stream that has delivered something, with the points of the span."""
         found = []
-        measured = {(one.stream, one.family): one for one in self.service.measured()}
+        measured = {one.branch: one for one in self.service.measured()}
         with self._lock:
             for name, stream in self.service.catalog.streams().items():
-                for family in self.service.layout.families(name):
-                    timeline = self._timelines.setdefault(
-                        (name, family), Timeline(self.service.deliveries, name, family)
-                    )
+                for branch in self.service.layout.branches(name):
+                    timeline = self._timelines.setdefault(branch, Timeline(self.service.deliveries, branch))
                     last = timeline.read(now)
                     if last is None:
                         continue
-                    spark = measured.get((name, family))
+                    spark = measured.get(branch)
                     if spark is not None:
                         timeline.took(spark.batch, spark.batch_seconds)
                     found.append(_progress(stream, timeline, last, now, span_s))
@@ -161,13 +158,13 @@ def rates(batches: Sequence[DeliveredBatch], now: float) -> tuple[float, float]:
 
 def _progress(
     stream: Stream, timeline: Timeline, last: Manifest, now: float, span_s: float
-) -> FamilyProgress:
+) -> BranchProgress:
     batches = timeline.batches
     items, results = rates(batches, now)
-    written = timeline.deliveries.written(stream.name, timeline.family, last.batch)
-    return FamilyProgress(
+    written = timeline.deliveries.written(timeline.branch, last.batch)
+    return BranchProgress(
         stream=stream.name,
-        family=timeline.family,
+        branch=timeline.branch,
         batch=last.batch,
         age_seconds=max(0.0, now - written),
         lag_seconds=lag_seconds(stream, last),

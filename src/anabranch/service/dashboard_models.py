@@ -61,11 +61,13 @@ class BatchPoint(BaseModel):
     seconds: float | None
 
 
-class FamilyProgress(BaseModel):
-    """A family of a stream: its last batch, the rates of the last seconds, and the batches of the span."""
+class BranchProgress(BaseModel):
+    """A branch of a stream: its last batch, the rates of the last seconds, and the batches of the span."""
 
     stream: str
-    family: str
+    branch: Annotated[
+        str, Field(description="`photons`; or `photons.clusters`, for a family that the job sets apart.")
+    ]
     batch: int
     age_seconds: float
     lag_seconds: Annotated[float | None, Field(description="Where the stream's time is a timestamp.")]
@@ -86,10 +88,10 @@ class ProgressPage(BaseModel):
             "examples": [
                 {
                     "now": 1.7e9 + 1.4,
-                    "families": [
+                    "branches": [
                         {
                             "stream": "photons",
-                            "family": "filters",
+                            "branch": "photons",
                             "batch": 1,
                             "age_seconds": 0.4,
                             "lag_seconds": None,
@@ -112,7 +114,7 @@ class ProgressPage(BaseModel):
     )
 
     now: float
-    families: list[FamilyProgress]
+    branches: list[BranchProgress]
     subscriptions: dict[str, int]
 
 

@@ -64,7 +64,7 @@ def progress(
     history: BatchHistory = request.app.state.history
     kinds = service_of(request).catalog.kinds(caller.only)
     now = time.time()
-    return ProgressPage(now=now, families=history.progress(now, span), subscriptions=kinds)
+    return ProgressPage(now=now, branches=history.progress(now, span), subscriptions=kinds)
 
 
 @api.get("/answers/{name:path}", tags=["results"])

@@ -170,7 +170,7 @@ class JobService:
             parts = self.catalog.parts(entry) if is_wxquery(entry.query) else ()  # only these have several
             facts = SubscriptionFacts.of(entry, [part.label for part in parts])
             if entry.number in sent:
-                latest = self.deliveries.latest(entry.stream, entry.family)
+                latest = self.deliveries.latest(self.deliveries.branch(entry))
                 facts.delivery = DeliveryFacts(**sent[entry.number].facts(latest))
             out.append(facts)
         return out

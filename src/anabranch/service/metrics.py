@@ -1,6 +1,6 @@
 """What Prometheus reads at /metrics.
 
-It comes from the last manifest of every stream and family, the catalog, and Spark. Results are counted batch
+It comes from the last manifest of every branch of a stream, the catalog, and Spark. Results are counted batch
 by batch; each file of results is read once.
 """
 
@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from anabranch.catalog.entries import Entry
 from anabranch.families.registry import family as family_of
@@ -34,8 +35,8 @@ class Metrics:
 
     def __init__(self, service: JobService) -> None:
         self.service = service
-        self._counts: dict[tuple[str, str, str], Counter[str]] = {}
-        self._read: dict[tuple[str, str, str], int] = {}
+        self._counts: dict[tuple[str, str], Counter[str]] = {}  # by branch and table
+        self._read: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
     def text(self, listeners: int) -> str:
@@ -53,30 +54,33 @@ class Metrics:
         last = list(self._last())
         for key, (name, text) in BOOKS.items():
             kind = "counter" if name.endswith("_total") else "gauge"
-            samples = [(labels, m.books[key]) for labels, _, m in last if key in m.books]
+            samples = [(_labels(branch), m.books[key]) for branch, _, m in last if key in m.books]
             yield from _family(name, text, kind, samples)
-        batches = [(labels, m.batch + 1) for labels, _, m in last]
+        batches = [(_labels(branch), m.batch + 1) for branch, _, m in last]
         yield from _family("batches_total", "Batches.", "counter", batches)
-        ages = [(labels, self._age(labels, manifest)) for labels, _, manifest in last]
+        ages = [(_labels(branch), self._age(branch, m)) for branch, _, m in last]
         yield from _family("batch_age_seconds", "Time since the last batch.", "gauge", ages)
-        lags = [(labels, lag) for labels, stream, m in last if (lag := lag_seconds(stream, m)) is not None]
+        lags = [
+            (_labels(branch), lag)
+            for branch, stream, m in last
+            if (lag := lag_seconds(stream, m)) is not None
+        ]
         yield from _family("lag_seconds", "Now minus the time of the last item.", "gauge", lags)
 
-    def _last(self) -> Iterator[tuple[dict[str, str], Stream, Manifest]]:
-        """Gives the last batch of every family of every stream."""
+    def _last(self) -> Iterator[tuple[str, Stream, Manifest]]:
+        """Gives the last batch of every branch of every stream."""
         for name, stream in self.service.catalog.streams().items():
-            for family in self.service.layout.families(name):
-                latest = self.service.deliveries.latest(name, family)
-                manifest = self.service.deliveries.manifest(name, family, latest)
+            for branch in self.service.layout.branches(name):
+                latest = self.service.deliveries.latest(branch)
+                manifest = self.service.deliveries.manifest(branch, latest)
                 if manifest is not None:
-                    yield {"stream": name, "family": family}, stream, manifest
+                    yield branch, stream, manifest
 
-    def _age(self, labels: dict[str, str], manifest: Manifest) -> float:
-        written = self.service.deliveries.written(labels["stream"], labels["family"], manifest.batch)
-        return max(0.0, time.time() - written)
+    def _age(self, branch: str, manifest: Manifest) -> float:
+        return max(0.0, time.time() - self.service.deliveries.written(branch, manifest.batch))
 
     def _measured(self) -> Iterator[str]:
-        measured = [({"stream": m.stream, "family": m.family}, m) for m in self.service.measured()]
+        measured = [(_labels(m.branch), m) for m in self.service.measured()]
         seconds = [(labels, m.batch_seconds) for labels, m in measured]
         yield from _family("batch_seconds", "How long the last batch took.", "gauge", seconds)
         state = [(labels, float(m.state_bytes)) for labels, m in measured]
@@ -90,29 +94,35 @@ class Metrics:
 
     def counts(self, entries: list[Entry]) -> list[int]:
         """Counts the results of each."""
-        streams = self.service.catalog.streams()
+        streams, branch_of = self.service.catalog.streams(), cache(self.service.layout.branch)
         out: list[int] = []
         with self._lock:
-            fresh: set[tuple[str, str, str]] = set()
+            fresh: set[tuple[str, str]] = set()
             for entry in entries:
                 table, _ = family_of(entry.family).shown(streams[entry.stream], entry.spec)
-                key = (entry.stream, entry.family, table)
+                key = (branch_of(entry.stream, entry.family), table)
                 if key not in fresh:
                     self._catch_up(*key)
                     fresh.add(key)
                 out.append(self._counts[key][entry.label])
         return out
 
-    def _catch_up(self, stream: str, family: str, table: str) -> None:
+    def _catch_up(self, branch: str, table: str) -> None:
         """Adds the batches that came since the last time."""
-        key = (stream, family, table)
+        key = (branch, table)
         counts = self._counts.setdefault(key, Counter())
-        first, latest = self._read.get(key, -1) + 1, self.service.deliveries.latest(stream, family)
+        first, latest = self._read.get(key, -1) + 1, self.service.deliveries.latest(branch)
         for batch in range(first, latest + 1):
-            manifest = self.service.deliveries.manifest(stream, family, batch)
+            manifest = self.service.deliveries.manifest(branch, batch)
             if manifest is not None:
                 counts.update(self.service.deliveries.counts_of(manifest, table))
             self._read[key] = batch
+
+
+def _labels(branch: str) -> dict[str, str]:
+    """Returns the stream and, of a branch of one family, that family."""
+    stream, _, family = branch.partition(".")
+    return {"stream": stream, "family": family} if family else {"stream": stream}
 
 
 def _kinds(entries: Iterable[Entry]) -> list[Sample]:

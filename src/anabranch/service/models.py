@@ -221,8 +221,8 @@ class ErrorEnvelope(BaseModel):
 
 class Health(BaseModel):
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"status": "ok", "batches": {"photons.filters": 12}}]}
+        json_schema_extra={"examples": [{"status": "ok", "batches": {"photons": 12, "photons.clusters": 7}}]}
     )
 
     status: str
-    batches: Annotated[dict[str, int], Field(description="The last batch of every stream.family.")]
+    batches: Annotated[dict[str, int], Field(description="The last batch of every branch.")]

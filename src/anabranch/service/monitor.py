@@ -22,6 +22,7 @@ from typing import Any
 
 from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.entries import Entry
+from anabranch.families.registry import NAMES as FAMILY_NAMES
 from anabranch.model.stream import Stream
 from anabranch.planning.cost import CostModel
 from anabranch.planning.explain import explained, statistics_of
@@ -44,8 +45,8 @@ BATCHES = 20
 #: streams need the processor more.
 LOOK_S, RESTS = 2.0, 10.0
 
-#: (stream, family, version of its control log): what changes when a subscription is added or cancelled.
-Versions = list[tuple[str, str, int]]
+#: stream -> version of its control log: what changes when a subscription is added or cancelled.
+Versions = dict[str, int]
 
 
 class Monitor:
@@ -144,27 +145,22 @@ def plan_of(layout: Layout) -> dict[str, Any]:
 
 
 def _versions(catalog: Catalog) -> Versions:
-    return [
-        (stream, family, catalog.version(stream, family))
-        for stream in catalog.streams()
-        for family in catalog.families(stream)
-    ]
+    return {stream: catalog.version(stream, FAMILY_NAMES) for stream in catalog.streams()}
 
 
 def measured_rate(deliveries: Deliveries, stream: str) -> float | None:
-    """Returns items per second over the last batches, of the family that is furthest; None if not known."""
-    rates = []
-    for family in deliveries.layout.families(stream):
-        latest = deliveries.latest(stream, family)
-        found = [
-            (deliveries.written(stream, family, batch), manifest)
-            for batch in (max(0, latest - BATCHES), latest)
-            if (manifest := deliveries.manifest(stream, family, batch)) is not None
-        ]
-        if len(found) == 2 and found[1][0] > found[0][0]:
-            items = found[1][1].books.get("processed", 0) - found[0][1].books.get("processed", 0)
-            rates.append(items / (found[1][0] - found[0][0]))
-    return max(rates) if rates else None
+    """Returns items per second over the last batches, of the branch that is furthest; None if not known."""
+    branch = deliveries.furthest(stream)
+    if branch is None:
+        return None
+    latest = deliveries.latest(branch)
+    found = [
+        (deliveries.written(branch, batch), manifest.books.get("processed", 0))
+        for batch in (max(0, latest - BATCHES), latest)
+        if (manifest := deliveries.manifest(branch, batch)) is not None
+    ]
+    (began, before), (ended, after) = found[0], found[-1]
+    return (after - before) / (ended - began) if ended > began else None
 
 
 def _optimizer(

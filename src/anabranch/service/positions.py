@@ -72,7 +72,7 @@ class Positions:
             return [None if followed is None else followed.items.get(name) for name in names]
 
     def _caught_up(self, caller: Caller, stream: Stream) -> FollowedPositions | None:
-        key, version = (stream.name, caller.only), self.service.catalog.version(stream.name, "filters")
+        key, version = (stream.name, caller.only), self.service.catalog.version(stream.name, ["filters"])
         if key not in self._chosen or self._chosen[key][0] != version:
             self._chosen[key] = version, self._choice(caller, stream)
         entry = self._chosen[key][1]
@@ -98,11 +98,12 @@ class Positions:
 
     def _read(self, followed: FollowedPositions, stream: Stream) -> None:
         deliveries, entry = self.service.deliveries, followed.entry
-        latest = deliveries.latest(entry.stream, entry.family)
+        branch = deliveries.branch(entry)
+        latest = deliveries.latest(branch)
         first = max(0, latest + 1 - RECENT_BATCHES) if followed.read is None else followed.read + 1
         table = family_of("filters").table(SELECT)
         for batch in range(first, latest + 1):
-            manifest = deliveries.manifest(entry.stream, entry.family, batch)
+            manifest = deliveries.manifest(branch, batch)
             if manifest is not None:
                 _add(followed, deliveries.rows(manifest, table, entry.label, _shown(stream)))
             followed.read = batch

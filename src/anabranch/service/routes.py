@@ -241,7 +241,7 @@ PLAN = {
     ],
     "subscriptions": [{"name": "hot", "cpu_alone_us": 10333.3, "cpu_shared_us": 10333.3}],
 }
-METRICS = 'anabranch_items_total{stream="photons",family="filters"} 20000\n'
+METRICS = 'anabranch_items_total{stream="photons"} 20000\n'
 
 
 @api.get("/plan", tags=["plan"], responses={200: {"content": {"application/json": {"example": PLAN}}}})
@@ -272,8 +272,8 @@ def health(request: Request) -> Health:
     """Whether the service answers and can read its catalog; needs no token."""
     service = service_of(request)
     batches = {
-        f"{name}.{family}": service.deliveries.latest(name, family)
+        branch: service.deliveries.latest(branch)
         for name in service.catalog.streams()
-        for family in service.layout.families(name)
+        for branch in service.layout.branches(name)
     }
     return Health(status="ok", batches=batches)

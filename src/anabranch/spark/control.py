@@ -1,91 +1,82 @@
-"""The control source: a streaming source whose offset is a version of the catalog's log.
+"""Control on its way to a running stream: numbered files, which Spark's own file source lists.
 
-In: the control log of one (stream, family), and the back packets of the last batch. Out: rows of packets.
-Spark writes the offsets of a batch to its log before the batch runs, so a replay sees the same control at the
-same place.
+    catalog's log --> control/<branch>/000000000003-000000000007.arrow --> route --> order
+                      (entries 4 to 7 of the log)
+
+Spark writes the names of the files of a batch to its log before the batch runs, so a replay sees the same
+control at the same place. Files of one batch come in any order; their senders are numbered by the version of
+the log, and order takes no version twice. Spark deletes a file when its batch is done.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.catalog.catalog import Catalog
 from anabranch.chain.control import control_packets
+from anabranch.chain.packets import ORDER, Kind, Packet
 from anabranch.chain.stages import CONTROL
-from anabranch.results.deliveries import Deliveries
-from anabranch.results.layout import Layout
-from anabranch.spark.rows import DDL, columns_of, record_batch
+from anabranch.model.branch import Branch
+from anabranch.model.files import written_atomically
+from anabranch.spark.rows import DDL, FILE_NAMES, SCHEMA, columns_of, local_path, record_batch
 
-FORMAT = "anabranch_control"
-
-
-class ControlSource(DataSource):
-    """Options: root (the sink's layout), stream, family, partitions."""
-
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
-
-    def schema(self) -> str:
-        return DDL
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return ControlReader(dict(self.options))
+#: Spark ignores files that are much older than the newest; ours wait for as long as a job is stopped.
+_MAX_AGE = "36500d"
 
 
-class Piece(InputPartition):
-    def __init__(self, start: dict[str, int], end: dict[str, int]) -> None:
-        self.start, self.end = start, end
+class ControlFiles:
+    """Writes what is new in the log of a branch. May be used from several threads."""
+
+    def __init__(self, folder: Path, catalog: Catalog, branch: Branch, partitions: int) -> None:
+        self.folder, self.catalog, self.branch, self.partitions = folder, catalog, branch, partitions
+        self._lock = threading.Lock()
+        self._marker = folder / ".written"
+        folder.mkdir(parents=True, exist_ok=True)
+        marked = int(self._marker.read_text()) if self._marker.exists() else 0
+        self._written = max([marked, *(int(path.stem.partition("-")[2]) for path in folder.glob("*.arrow"))])
+
+    def write(self) -> None:
+        """Writes a file if there is something new."""
+        with self._lock:
+            families, before = self.branch.logged, self._written
+            version = self.catalog.version(self.branch.stream, families)
+            if version <= before:
+                return
+            controls = self.catalog.log(self.branch.stream, families, before, version)
+            self._write(f"{before:012d}-{version:012d}", version, control_packets(controls, version))
+            self._written = version
+            with written_atomically(self._marker) as file:
+                file.write_text(str(version))
+
+    def wake(self, batch: int) -> None:
+        """Makes a batch run after this one: its back packets wait for it."""
+        with self._lock:
+            name = f"wake.{batch:012d}-{self._written:012d}"
+            self._write(name, self._written, [Packet(ORDER, 0, Kind.WAKE)])
+
+    def _write(self, name: str, version: int, packets: Sequence[Packet]) -> None:
+        sent = [((CONTROL, version, count), packet) for count, packet in enumerate(packets)]
+        rows = record_batch(columns_of(sent, self.partitions))
+        with written_atomically(self.folder / f"{name}.arrow") as file, pa.ipc.new_file(file, SCHEMA) as out:
+            out.write_batch(rows)
 
 
-class ControlReader(DataSourceStreamReader):
-    def __init__(self, options: dict[str, str]) -> None:
-        self.layout = Layout(Path(options["root"]))
-        self.stream, self.family = options["stream"], options["family"]
-        self.partition_count = int(options["partitions"])
+def control_rows(spark: SparkSession, folder: Path) -> DataFrame:
+    """The rows of the packets in control files, as a stream."""
+    reader = spark.readStream.format("binaryFile").schema(FILE_NAMES)
+    reader = reader.option("pathGlobFilter", "*.arrow").option("maxFileAge", _MAX_AGE)
+    names = reader.option("cleanSource", "delete").load(str(folder)).select("path")
+    return names.mapInArrow(_read, DDL)
 
-    def initialOffset(self) -> dict[str, int]:
-        return {"version": 0, "back": -1}
 
-    def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:
-        deliveries = Deliveries(self.layout)
-        batch = deliveries.latest(self.stream, self.family)
-        back = start["back"]
-        if batch > back:
-            manifest = deliveries.manifest(self.stream, self.family, batch)
-            if manifest is not None and manifest.back:
-                back = batch
-        return {
-            "version": max(start["version"], self._version()),
-            "back": back,
-        }
-
-    def _version(self) -> int:
-        with Catalog(self.layout.catalog) as catalog:
-            return catalog.version(self.stream, self.family)
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return [Piece(start, end)] if start != end else []
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Piece)
-        start, end = partition.start, partition.end
-        if end["back"] > start["back"]:
-            yield from self._back_packets(end["back"])
-        with Catalog(self.layout.catalog) as catalog:
-            controls = catalog.log(self.stream, self.family, start["version"], end["version"])
-        packets = [((CONTROL, 0, count), packet) for count, packet in enumerate(control_packets(controls))]
-        if packets:
-            yield record_batch(columns_of(packets, self.partition_count))
-
-    def _back_packets(self, batch: int) -> Iterator[pa.RecordBatch]:
-        manifest = Deliveries(self.layout).manifest(self.stream, self.family, batch)
-        for file in manifest.back if manifest else ():
-            with pa.ipc.open_file(self.layout.root / file) as reader:
+def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for path in batch.column("path").to_pylist():
+            with pa.ipc.open_file(local_path(path)) as reader:
                 for index in range(reader.num_record_batches):
                     yield reader.get_batch(index)

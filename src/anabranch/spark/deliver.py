@@ -1,7 +1,7 @@
-"""Deliver: writes what leaves the chain, under the number of the batch, so that a repeated batch overwrites
+"""Deliver: writes what leaves the chains, under the number of the batch, so that a repeated batch overwrites
 itself.
 
-In: rows of packets behind the last stage: results, dead letters, books, notes, and back packets for the next
+In: rows of packets behind the last stages: results, dead letters, books, notes, and back packets for the next
 batch. Out: files written by the tasks, and a manifest written last by the driver. Never: a result row on the
 driver.
 """
@@ -20,61 +20,55 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from anabranch.chain.packets import DELIVER, Kind, Packet
+from anabranch.model.branch import Branch
 from anabranch.model.files import written_atomically
 from anabranch.model.job import Sink
-from anabranch.results.deliveries import Deliveries
 from anabranch.results.layout import Layout
-from anabranch.results.manifests import Manifest
+from anabranch.results.manifests import Manifest, Manifests
+from anabranch.spark.back import forget_back, write_back
 from anabranch.spark.kafka import forward
 from anabranch.spark.lines import Subscribers, lines_of
-from anabranch.spark.rows import SCHEMA, clear_parcels, content, unpack
+from anabranch.spark.rows import clear_parcels, unpack
 
 REPORT = "report string"
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the results of one (stream, family) go. `subscribers` is asked before each batch, where rows are
-    written for each of them.
+    """Where the results of a branch go. `subscribers` is asked before each batch, where rows are written for
+    each of them.
     """
 
     layout: Layout
-    stream: str
-    family: str
+    branch: Branch
     sink: Sink
     subscribers: Callable[[], Subscribers]
 
 
-def deliver(
-    to: Destination, chain_length: int, after: Callable[[Manifest], None]
-) -> Callable[[DataFrame, int], None]:
+def deliver(to: Destination, after: Callable[[Manifest], None]) -> Callable[[DataFrame, int], None]:
     """The function for foreachBatch. `after` is told each manifest once it is written."""
-    deliveries = Deliveries(to.layout)
-    stream, family = to.stream, to.family
+    manifests = Manifests(to.layout)
+    stream, branch = to.branch.stream, to.branch.name
 
     def write(rows: DataFrame, batch: int) -> None:
         subscribers = {} if to.sink.format == "parquet" else to.subscribers()
         lines = subscribers if to.sink.format == "json" else None
-        task = Task(str(to.layout.root), stream, family, chain_length, lines)
+        task = Task(str(to.layout.root), stream, branch, lines)
         reports = rows.mapInArrow(task.writer(batch), REPORT).collect()
         manifest = Manifest(batch)
         for report in sorted((json.loads(row.report) for row in reports), key=json.dumps):
             _take(manifest, *report)
         if not manifest.books:  # only back packets: order had nothing to say
-            manifest.books = _books_before(deliveries, stream, family, batch)
+            before = manifests.manifest(branch, batch - 1)
+            manifest.books = before.books if before else {}
         if to.sink.format == "kafka":
             forward(rows.sparkSession, to.layout, stream, manifest, to.sink.options, subscribers)
-        deliveries.commit(stream, family, manifest)
-        clear_parcels(to.layout.parcels(stream, family))
-        _forget_back_packets(deliveries, stream, family, batch - 100)
+        manifests.commit(branch, manifest)
+        clear_parcels(to.layout.parcels(branch))
+        forget_back(manifests, branch, batch)
         after(manifest)
 
     return write
-
-
-def _books_before(deliveries: Deliveries, stream: str, family: str, batch: int) -> dict[str, Any]:
-    before = deliveries.manifest(stream, family, batch - 1)
-    return before.books if before else {}
 
 
 def _take(manifest: Manifest, kind: str, name: str, value: Any) -> None:
@@ -93,22 +87,12 @@ def _take(manifest: Manifest, kind: str, name: str, value: Any) -> None:
             manifest.notes.append(value)
 
 
-def _forget_back_packets(deliveries: Deliveries, stream: str, family: str, batch: int) -> None:
-    """Spark repeats at most the last batch; older back packets are of no use."""
-    manifest = deliveries.manifest(stream, family, batch) if batch >= 0 else None
-    for file in manifest.back if manifest else ():
-        (deliveries.layout.root / file).unlink(missing_ok=True)
-
-
 class Task:
     """What a task of delivery does with its partition."""
 
-    def __init__(
-        self, root: str, stream: str, family: str, chain_length: int, lines: Subscribers | None
-    ) -> None:
+    def __init__(self, root: str, stream: str, branch: str, lines: Subscribers | None) -> None:
         """`lines`: write JSON lines for these subscribers instead of parquet."""
-        self.root, self.stream, self.family = root, stream, family
-        self.chain_length, self.lines = chain_length, lines
+        self.root, self.stream, self.branch, self.lines = root, stream, branch, lines
 
     def writer(self, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         def write(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -139,18 +123,16 @@ class Task:
                     case Kind.BOOKS:
                         yield "books", "", dict(packet.facts)
                     case Kind.NOTE:
-                        yield "note", "", dict(packet.facts)
+                        yield "note", "", {**packet.facts, "family": packet.family}
         for table, batches in results.items():
             path = self._write_results(layout.results(self.stream, table) / name, batches)
             yield "result", table, str(path.relative_to(layout.root))
             yield "rows", table, sum(rows.num_rows for rows in batches)
         if dead:
-            path = _write_parquet(layout.dead_letters(self.stream) / self.family / f"{name}.parquet", dead)
+            path = _write_parquet(layout.dead_letters(self.stream) / self.branch / f"{name}.parquet", dead)
             yield "dead", "", str(path.relative_to(layout.root))
         if back:
-            path = _write_back(
-                layout.back(self.stream, self.family) / f"{name}.arrow", back, self.chain_length
-            )
+            path = write_back(layout.back(self.branch) / f"{name}.arrow", back)
             yield "back", "", str(path.relative_to(layout.root))
 
     def _write_results(self, stem: Path, batches: list[pa.RecordBatch]) -> Path:
@@ -160,10 +142,10 @@ class Task:
 
 
 def _leaving(part: pa.RecordBatch) -> Iterator[Packet]:
-    stages, bodies = part.column("stage").to_pylist(), part.column("body")
-    for row, stage in enumerate(stages):
+    stages, families, bodies = (part.column(name) for name in ("stage", "family", "body"))
+    for row, stage in enumerate(stages.to_pylist()):
         if stage == DELIVER:
-            yield unpack(bodies[row].as_py(), DELIVER, 0)
+            yield unpack(bodies[row].as_py(), DELIVER, 0, families[row].as_py())
 
 
 def _write_parquet(path: Path, batches: list[pa.RecordBatch]) -> Path:
@@ -180,18 +162,4 @@ def _write_lines(path: Path, batches: list[pa.RecordBatch], subscribers: Subscri
     with written_atomically(path) as file, file.open("w") as out:
         for rows in batches:
             out.writelines(f"{line}\n" for _, line in lines_of(rows, subscribers))
-    return path
-
-
-def _write_back(path: Path, parts: list[pa.RecordBatch], chain_length: int) -> Path:
-    """Back packets as the control source will give them out: whole, and their sender sorts before all that
-    the next batch sends.
-    """
-    rows = pa.concat_batches(parts)
-    bodies = pa.array([bytes(content(body)) for body in rows.column("body").to_pylist()], pa.binary())
-    rows = rows.set_column(rows.schema.get_field_index("body"), "body", bodies)
-    sender = pa.compute.subtract(rows.column("from_stage"), pa.scalar(chain_length + 100, pa.int32()))
-    rows = rows.set_column(rows.schema.get_field_index("from_stage"), "from_stage", sender)
-    with written_atomically(path) as file, pa.ipc.new_file(file, SCHEMA) as writer:
-        writer.write_batch(rows.cast(SCHEMA))
     return path

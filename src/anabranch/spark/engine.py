@@ -7,35 +7,40 @@
     ...
     vela.results()          # a pandas DataFrame; vela.results(spark=True) a Spark one
 
-It runs one Spark query per stream and family, and sends results to receivers while it runs. Subscriptions are
-registered and cancelled at any time, from here or, through the catalog, from other processes.
+It runs one Spark query per stream, and sends results to receivers while it runs. Subscriptions are registered
+and cancelled at any time, from here or, through the catalog, from other processes.
 """
 
 from __future__ import annotations
 
 import fcntl
-import time
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.catalog.catalog_link import open_linked
 from anabranch.catalog.registration import register
+from anabranch.chain.stages import Chains
 from anabranch.families.base import Shown
+from anabranch.families.registry import NAMES as FAMILY_NAMES
 from anabranch.families.registry import family as family_of
 from anabranch.families.warm_up import start_compiling
 from anabranch.job.declarations import STREAM_SETTINGS, declare
+from anabranch.model.branch import Branch, branch_name, branches_of
 from anabranch.model.columns import ColumnType
-from anabranch.model.errors import JobError
+from anabranch.model.errors import AnabranchError, JobError
 from anabranch.model.job import EngineSettings, Sink, Source, StreamDeclaration
 from anabranch.model.operators import Operator
 from anabranch.model.stream import Stream, Time
@@ -45,12 +50,13 @@ from anabranch.results.layout import Layout
 from anabranch.results.manifests import Manifest
 from anabranch.results.notebook import engine_html, subscription_html
 from anabranch.sending.sender import Sender
-from anabranch.spark import query as query_module
 from anabranch.spark import sources
+from anabranch.spark.control import ControlFiles
 from anabranch.spark.daemon import FAMILIES
 from anabranch.spark.deliver import Destination
 from anabranch.spark.failures import as_run_errors
 from anabranch.spark.producer import Producers
+from anabranch.spark.query import BranchQuery
 from anabranch.spark.session import few_partitions, prepare_session
 
 if TYPE_CHECKING:
@@ -58,8 +64,10 @@ if TYPE_CHECKING:
 
 #: Spark's message when a Python process did not answer within ten seconds; so often a query is restarted.
 TOO_SLOW, SLOW_STARTS = "Python worker failed to connect back", 3
-#: How long a query may take for its first batch before the next is started.
-PATIENCE_S = 30.0
+#: With fewer cores one zone is faster than one per core: all stages are then one operator.
+MANY_CORES = 4
+#: How often an engine that runs looks for what other processes have registered or cancelled.
+LOOK_S = 0.2
 #: How long sending goes on when an engine stops; where streams end, everything may still have to be sent.
 STOP_S, END_S = 2.0, 30.0
 
@@ -115,13 +123,13 @@ class Engine:
         path: str | Path = "out",
         sink: Sink | None = None,
         settings: EngineSettings | None = None,
-        after: Callable[[str, str, Manifest], None] | None = None,
+        after: Callable[[str, Manifest], None] | None = None,
     ) -> None:
         self.spark = prepare_session(spark)
         self.settings = settings or EngineSettings()
         self.layout = Layout(Path(path).resolve(), self.settings.checkpoint, self.settings.catalog)
         self.sink = sink or Sink("parquet")
-        self.after = after or (lambda stream, family, manifest: None)
+        self.after = after or (lambda branch, manifest: None)  # called after each batch
         self.layout.hidden.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self.layout)
         self.catalog = open_linked(self.layout.hidden, self.settings.catalog)
@@ -129,8 +137,9 @@ class Engine:
         self.streams: dict[str, Stream] = {}
         self._operators: list[Operator] = []
         self._sources: dict[str, tuple[StreamDeclaration, T.StructType]] = {}
-        self.queries: dict[tuple[str, str], StreamingQuery] = {}
-        self._slow_starts: Counter[tuple[str, str]] = Counter()
+        self._running: dict[str, BranchQuery] = {}  # by the name of the branch
+        self._slow_starts: Counter[str] = Counter()
+        self._tending: _Tending | None = None
         self.private_receivers = True  # also to Kafka and private addresses, for callers of a service
         self._producers = Producers(self.spark)
         self._sender: Sender | None = None
@@ -169,6 +178,10 @@ class Engine:
         self.catalog.register_stream(stream, declaration)
         self.catalog.set_meta(f"schema of {stream.name}", schema.jsonValue())
         self.streams[stream.name] = stream
+        for family in stream.apart:  # readers know by the folder where its results will be
+            self.layout.manifests(branch_name(stream.name, family, stream.apart)).mkdir(
+                parents=True, exist_ok=True
+            )
         self._sources[stream.name] = (declaration, schema)
         return stream
 
@@ -187,7 +200,7 @@ class Engine:
 
     def _register(self, subscriptions: list[Subscription]) -> list[Handle]:
         register(self.catalog, self.deliveries, self.streams, subscriptions)
-        if self.queries:
+        if self._running:
             self.start()
         return [Handle(self, subscription.name) for subscription in subscriptions]
 
@@ -197,70 +210,98 @@ class Engine:
 
     # running
 
+    @property
+    def queries(self) -> dict[str, StreamingQuery]:
+        """The Spark queries that run, by the name of the branch: one per stream, and one per family that a
+        stream sets apart.
+        """
+        return {name: running.query for name, running in self._running.items()}
+
     def start(self) -> None:
-        """Starts a Spark query for every stream and family that has subscriptions and no query yet, one after
-        the other: Spark starts a Python process for each of their operators and waits ten seconds for it.
-        From then on results are sent to receivers.
+        """Starts the Spark query of every stream that has subscriptions and is not running yet. From then on
+        results are sent to receivers.
         """
         if self._sender is None:
             self._sender = Sender(self.layout, self.private_receivers, self._producers.send)
             self._sender.start()
-        names = {name for stream in self.streams for name in self.catalog.families(stream)}
-        if not self.queries:  # Spark starts its Python processes with the first query
-            self.spark.sparkContext.environment[FAMILIES] = ",".join(sorted(names))
-        start_compiling(names)
-        before: StreamingQuery | None = None
+        known = {stream: self.catalog.families(stream) for stream in self.streams}
+        needed = {name for names in known.values() for name in names}
+        if not self._running:  # Spark starts its Python processes with the first query
+            self.spark.sparkContext.environment[FAMILIES] = ",".join(sorted(needed))
+        start_compiling(needed)
+        for branch in self._branches():
+            there = set(branch.families) & set(known[branch.stream])
+            if branch.name not in self._running and there and not self.deliveries.ended(branch.name):
+                self._running[branch.name] = self._start(branch)
+        for running in list(self._running.values()):
+            running.control.write()
+        if self._tending is None and self._running:
+            self._tending = _Tending(lambda: list(self._running.values()))
+            self._tending.start()
+
+    def _branches(self) -> list[Branch]:
+        out: list[Branch] = []
         for stream in self.streams.values():
-            for name in self.catalog.families(stream.name):
-                if (stream.name, name) not in self.queries and not self.deliveries.ended(stream.name, name):
-                    if before is not None:
-                        _wait_for_progress(before)
-                    before = self.queries[stream.name, name] = self._start(stream, name)
+            branches = branches_of(stream.name, FAMILY_NAMES, stream.apart)
+            others = set(self.layout.branches(stream.name)) - {branch.name for branch in branches}
+            if others:
+                raise JobError(
+                    f"{self.layout.root} has results of {min(others)}, which was a Spark query of its own: "
+                    "the job was started by an earlier release, or with another `apart`. Go on as it was "
+                    "started, or start again with another sink path"
+                )
+            out += branches
+        return out
 
     def drain(self) -> None:
         """Waits until everything that is there has been processed."""
         with as_run_errors():
-            for key in list(self.queries):
+            for name in list(self._running):
                 while True:
                     try:
-                        self.queries[key].processAllAvailable()
+                        self._running[name].drain()
                         break
                     except StreamingQueryException as error:
-                        if not self._restarted(key, error):
+                        if not self._restarted(name, error):
                             raise
 
     def run_once(self) -> None:
         """Reads all that is there, ends the streams, and stops once everything is sent to receivers."""
         self.start()
         self.drain()
-        for stream, family in self.queries:
-            self.catalog.end(stream, family)
+        for running in self._running.values():
+            self.catalog.end(running.branch.stream, running.branch.logged)
         self.drain()
         self.stop(END_S)
 
     def check(self) -> None:
         """Raises what a query failed with, if one did."""
         with as_run_errors():
-            for key, query in list(self.queries.items()):
+            for name, query in self.queries.items():
                 error = query.exception()
-                if error is not None and not self._restarted(key, error):
+                if error is not None and not self._restarted(name, error):
                     raise error
+            if self._tending is not None and self._tending.error is not None:
+                raise self._tending.error
 
-    def _restarted(self, key: tuple[str, str], error: Exception) -> bool:
+    def _restarted(self, name: str, error: Exception) -> bool:
         """Whether a query was started again: one that failed only because a Python process was slow to start
         goes on where it was.
         """
-        if TOO_SLOW not in str(error) or self._slow_starts[key] == SLOW_STARTS:
+        if TOO_SLOW not in str(error) or self._slow_starts[name] == SLOW_STARTS:
             return False
-        self._slow_starts[key] += 1
-        self.queries[key] = self._start(self.streams[key[0]], key[1])
+        self._slow_starts[name] += 1
+        self._running[name] = self._start(self._running[name].branch)
         return True
 
     def stop(self, patience_s: float = STOP_S) -> None:
         """Stops the streams. Sending to receivers goes on for at most `patience_s`."""
+        if self._tending is not None:
+            self._tending.stop()
+            self._tending = None
         for query in self.queries.values():
             query.stop()
-        self.queries = {}
+        self._running = {}
         if self._sender is not None:
             self._sender.stop(patience_s)
             self._producers.close()
@@ -294,7 +335,7 @@ class Engine:
         """Returns the number of result rows of a subscription so far."""
         entry = self.catalog.subscription(name)
         table, _ = family_of(entry.family).shown(self.streams[entry.stream], entry.spec)
-        return self.deliveries.counts(entry.stream, entry.family, table).get(entry.label, 0)
+        return self.deliveries.counts(self.deliveries.branch(entry), table).get(entry.label, 0)
 
     def _limited(self, declaration: StreamDeclaration) -> StreamDeclaration:
         """Limits how much a batch reads from files: a first run over years of them must not become one
@@ -317,15 +358,17 @@ class Engine:
         schema = T.StructType.fromJson(stored)
         return schema, tuple(field.column for field in sources.fields(schema))
 
-    def _parts(self, stream: str, family: str) -> tuple[int, int]:
+    def _parts(self, branch: str) -> tuple[int, int]:
         """Returns the numbers of zones and of shuffle partitions. Where a zone's state is depends on both, so
         a query keeps those that it started with, on a larger machine too.
         """
         wanted = {"zones": self.settings.zones, "shuffle_partitions": self.settings.shuffle_partitions}
-        key = f"parts of {stream}.{family}"
+        key = f"parts of {branch}"
         first = self.catalog.meta(key)
         if first is None:
             few = few_partitions(self.spark)
+            if few < MANY_CORES and wanted["zones"] is None:
+                few = 1
             count = wanted["shuffle_partitions"] or min(few, wanted["zones"] or few)
             first = {"zones": wanted["zones"] or count, "shuffle_partitions": count}
             self.catalog.set_meta(key, first)
@@ -337,36 +380,58 @@ class Engine:
                 )
         return first["zones"], first["shuffle_partitions"]
 
-    def _subscribers(self, stream: Stream, name: str) -> dict[str, tuple[Shown, ...]]:
-        """Returns the columns that each subscription of a family sees; also of cancelled ones, whose last
+    def _subscribers(self, branch: Branch) -> dict[str, tuple[Shown, ...]]:
+        """Returns the columns that each subscription of a branch sees; also of cancelled ones, whose last
         results may be under way.
         """
-        entries = self.catalog.subscriptions(stream=stream.name, family=name, state=None)
-        return {entry.label: family_of(name).shown(stream, entry.spec)[1] for entry in entries}
+        stream = self.streams[branch.stream]
+        entries = self.catalog.subscriptions(stream=stream.name, state=None)
+        return {
+            entry.label: family_of(entry.family).shown(stream, entry.spec)[1]
+            for entry in entries
+            if entry.family in branch.families
+        }
 
-    def _start(self, stream: Stream, name: str) -> StreamingQuery:
+    def _start(self, branch: Branch) -> BranchQuery:
+        stream = self.streams[branch.stream]
         declaration, schema = self._sources[stream.name]
+        zones, partitions = self._parts(branch.name)
+        folder = self.layout.control(branch.name)
         with as_run_errors():
-            return query_module.start(
+            return BranchQuery(
                 self.spark,
-                declaration,
-                schema,
-                stream,
-                family_of(name),
-                Destination(
-                    self.layout, stream.name, name, self.sink, lambda: self._subscribers(stream, name)
-                ),
-                *self._parts(stream.name, name),
+                partial(sources.packets, self.spark, declaration, schema, stream),
+                Chains(stream, [family_of(name) for name in branch.families], zones),
+                Destination(self.layout, branch, self.sink, lambda: self._subscribers(branch)),
+                ControlFiles(folder, self.catalog, branch, partitions),
+                partitions,
                 float(self.settings.trigger or 0),
-                lambda manifest: self.after(stream.name, name, manifest),
+                lambda manifest: self.after(branch.name, manifest),
             )
 
 
-def _wait_for_progress(query: StreamingQuery) -> None:
-    """Waits for its first batch, if that takes no longer than PATIENCE_S."""
-    until = time.monotonic() + PATIENCE_S
-    while query.lastProgress is None and query.isActive and time.monotonic() < until:
-        time.sleep(0.05)
+class _Tending(threading.Thread):
+    """Looks after queries that run (BranchQuery.tend) until it is stopped; `error` is what it failed with."""
+
+    def __init__(self, running: Callable[[], list[BranchQuery]]) -> None:
+        super().__init__(name="anabranch control", daemon=True)
+        self.running = running
+        self.error: Exception | None = None
+        self._stopped = threading.Event()
+
+    def run(self) -> None:
+        while not self._stopped.wait(LOOK_S):
+            try:
+                for query in self.running():
+                    query.tend()
+            except (AnabranchError, OSError, PySparkException, Py4JError) as error:
+                if not self._stopped.is_set():
+                    self.error = error
+                return
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join()
 
 
 def _lock(layout: Layout) -> IO[str]:

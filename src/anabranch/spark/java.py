@@ -1,12 +1,13 @@
 """The options of the JVM that a local session starts: to start fast, and not to fail on a long trace.
 
 Loading Spark's classes takes seconds. Java can keep them in an archive that it maps the next time (AppCDS).
-The first session on a machine writes the archive when it ends, next to no cost for those that follow:
+The first session on a machine writes the archive when it ends; those that follow use it:
 
-    ~/.cache/anabranch/spark-3f2a90c1.jsa            for this Java and these jars; about 190 MB
-    ~/.cache/anabranch/spark-3f2a90c1.jsa.<id>       is being written by a session that ends
+    ~/.cache/anabranch/spark-3f2a90c1.jsa             for this Java and these jars; about 190 MB
+    ~/.cache/anabranch/spark-3f2a90c1.jsa.new         is written by the session that has claimed it
+    ~/.cache/anabranch/spark-3f2a90c1.jsa.claim       there is such a session, or it was killed
 
-Its name is made from the Java installation and the jars of Spark, so an archive that does not fit is never
+The name is made from the Java installation and the jars of Spark, so an archive that does not fit is never
 used. It is removed when another one has been written.
 """
 
@@ -17,7 +18,6 @@ import hashlib
 import os
 import shutil
 import time
-import uuid
 from pathlib import Path
 
 import pyspark
@@ -29,6 +29,8 @@ _ALWAYS = ("-Xss64m",)
 _SHORT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 #: An archive that has not grown for so long is complete: a JVM writes it in a few seconds when it ends.
 _WRITTEN_S = 60.0
+#: A claim that is older belongs to a session that will not write any more.
+_CLAIMED_S = 24 * 3600.0
 
 
 def java_options(short: bool) -> str:
@@ -47,30 +49,39 @@ def cache_folder() -> Path:
 
 def _archive_options(folder: Path) -> list[str]:
     name = _archive_name()
-    if name is None:
+    if name is None or " " in str(folder):  # options are separated by blanks
         return []
     archive = folder / name
-    if not archive.exists():
-        _adopt_written(archive)
+    _adopt_written(archive)
     quiet = ["-Xlog:disable", "-Xlog:all=error:stderr"]  # warnings of an archive would go to standard output
     if archive.exists():
         return [*quiet, f"-XX:SharedArchiveFile={archive}"]
-    if " " in str(archive):  # options are separated by blanks
+    if _is_claimed(archive.with_name(f"{name}.claim")):
         return []
-    folder.mkdir(parents=True, exist_ok=True)
-    return [*quiet, f"-XX:ArchiveClassesAtExit={archive}.{uuid.uuid4().hex[:8]}"]
+    return [*quiet, f"-XX:ArchiveClassesAtExit={archive}.new"]
 
 
 def _adopt_written(archive: Path) -> None:
     """Gives an archive that an earlier session wrote its name; archives of other versions go."""
-    now = time.time()
-    for written in archive.parent.glob(f"{archive.name}.*"):
-        if now - written.stat().st_mtime > _WRITTEN_S:
-            written.replace(archive)
-    if archive.exists():
-        for other in archive.parent.glob("spark-*.jsa"):
-            if other != archive:
-                other.unlink(missing_ok=True)
+    new = archive.with_name(f"{archive.name}.new")
+    if not new.exists() or time.time() - new.stat().st_mtime < _WRITTEN_S:
+        return
+    new.replace(archive)
+    for other in archive.parent.glob("spark-*.jsa*"):
+        if other != archive:
+            other.unlink(missing_ok=True)
+
+
+def _is_claimed(claim: Path) -> bool:
+    """Whether another session writes the archive; if not, this one does from now on."""
+    claim.parent.mkdir(parents=True, exist_ok=True)
+    if claim.exists() and time.time() - claim.stat().st_mtime > _CLAIMED_S:
+        claim.unlink(missing_ok=True)
+    try:
+        claim.touch(exist_ok=False)
+    except FileExistsError:
+        return True
+    return False
 
 
 def _archive_name() -> str | None:

@@ -11,8 +11,7 @@ from anabranch.spark.engine import Engine
 
 @dataclass(frozen=True)
 class Measure:
-    stream: str
-    family: str
+    branch: str
     batch: int
     batch_seconds: float
     state_bytes: int
@@ -21,13 +20,13 @@ class Measure:
 
 def measures(engine: Engine) -> Iterator[Measure]:
     """Of every query that has finished a batch."""
-    for (stream, family), query in list(engine.queries.items()):
+    for branch, query in engine.queries.items():
         progress: Any = query.lastProgress
         if progress is None:
             continue
         state = sum(int(each["memoryUsedBytes"]) for each in progress["stateOperators"])
         took = progress["durationMs"].get("triggerExecution", 0) / 1000
-        yield Measure(stream, family, int(progress["batchId"]), took, state, _behind(progress["sources"]))
+        yield Measure(branch, int(progress["batchId"]), took, state, _behind(progress["sources"]))
 
 
 def _behind(sources: Any) -> float | None:

@@ -1,13 +1,14 @@
-"""The operator of a stage, or of a whole chain that has one zone: one transformWithState, keyed by zone.
+"""The operator of some depths of all chains of a branch: one transformWithState, keyed by zone.
 
 Spark starts a Python process of its own for every stateful operator, at the start of a query, only to ask for
-the names of its state variables. So this module imports little, and the stages travel as bytes that only a
+the names of its state variables. So this module imports little, and the chains travel as bytes that only a
 worker with rows unpacks: that process then takes 0.2 s instead of a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -15,29 +16,35 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 if TYPE_CHECKING:
     import pandas as pd
 
-    from anabranch.chain.stages import Stage
+    from anabranch.chain.stages import Chains
     from anabranch.spark.stages import StageRunner
 
 
-class StageOperator(StatefulProcessor):
-    """`query` names the running query (a restart has another name); `stages` are by their depth in the chain.
+@dataclass(frozen=True)
+class Run:
+    """A run of a branch: what all its operators and tasks have in common.
 
-    State: `chunks`, a map from the names of chunks to their bytes, and `index`, which names the content of
+    `query` names the running query (a restart has another name), `root` is the folder of the sink, `parcels`
+    that of large packets.
+    """
+
+    query: str
+    root: str
+    branch: str
+    partitions: int
+    parcels: str
+
+
+class StageOperator(StatefulProcessor):
+    """State: `chunks`, a map from the names of chunks to their bytes, and `index`, which names the content of
     each (its token).
     """
 
-    def __init__(
-        self,
-        query: str,
-        family: str,
-        stages: Mapping[int, Stage],
-        partitions: int,
-        parcels: str | None = None,
-    ) -> None:
+    def __init__(self, run: Run, chains: Chains, depths: Sequence[int]) -> None:
         from pyspark.cloudpickle import dumps
 
-        self.query, self.family, self.partitions, self.parcels = query, family, partitions, parcels
-        self.packed: bytes = dumps(stages)  # type: ignore[no-untyped-call]
+        self.run, self.depths = run, tuple(depths)
+        self.packed: bytes = dumps(chains)  # type: ignore[no-untyped-call]
         self.runner: StageRunner | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -50,15 +57,21 @@ class StageOperator(StatefulProcessor):
         if self.runner is None:
             from pickle import loads
 
-            from anabranch.families.warm_up import ready
+            from anabranch.spark.back import back_packets
             from anabranch.spark.stages import StageRunner
 
-            ready(self.family)
-            stages = loads(self.packed)
+            run = self.run
             self.runner = StageRunner(
-                self.query, stages, self.partitions, self.parcels, self.index, self.chunks
+                run.query,
+                loads(self.packed),
+                self.depths,
+                run.partitions,
+                run.parcels,
+                self.index,
+                self.chunks,
+                lambda: back_packets(run.root, run.branch),
             )
-        yield from self.runner.rows(rows)
+        yield from self.runner.rows(int(key[0]), rows)
 
     def close(self) -> None:
         pass

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """One row per stream and family: batch, items per second, latency, what was late and rejected."""
+    """One row per stream: batch, items per second, latency, what was late and rejected."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True)
         self.quiet = quiet
         self.begun = time.monotonic()
         self.subscriptions: Callable[[], int] = lambda: 0
-        self.rows: dict[tuple[str, str], dict[str, Any]] = {}
+        self.rows: dict[str, dict[str, Any]] = {}
         self._waits_for: tuple[str, ...] = ()
         self.live: Live | None = None
 
@@ -42,12 +42,10 @@ class Progress:
         if self.live is not None:
             self.live.stop()
 
-    def batch(self, stream: str, family: str, manifest: Manifest) -> None:
+    def batch(self, branch: str, manifest: Manifest) -> None:
         """Called after each batch, from Spark's thread."""
         now = time.monotonic()
-        row = self.rows.setdefault(
-            (stream, family), {"at": self.begun, "processed": None, "rate": 0.0, "results": 0}
-        )
+        row = self.rows.setdefault(branch, {"at": self.begun, "processed": None, "rate": 0.0, "results": 0})
         processed = manifest.books.get("processed", 0)
         before = row["processed"]
         if before is None:
@@ -59,12 +57,10 @@ class Progress:
         if self.live is not None:
             self.live.update(self._table())
         elif not self.quiet:
-            print(self._line(stream, family, row), file=sys.stderr, flush=True)
+            print(self._line(branch, row), file=sys.stderr, flush=True)
 
-    def knows(self, queries: Collection[tuple[str, str]]) -> bool:
-        """Whether each of these (stream, family) is through its first batch; of none there is nothing to
-        know.
-        """
+    def knows(self, queries: Collection[str]) -> bool:
+        """Whether each of these branches is through its first batch; of none there is nothing to know."""
         return bool(queries) and all(query in self.rows for query in queries)
 
     def waits_for(self, what: Sequence[str]) -> None:
@@ -77,10 +73,10 @@ class Progress:
         elif what and not self.quiet:
             print(f"waiting for {', '.join(what)}", file=sys.stderr, flush=True)
 
-    def _line(self, stream: str, family: str, row: dict[str, Any]) -> str:
+    def _line(self, branch: str, row: dict[str, Any]) -> str:
         books = row["books"]
         return (
-            f"{stream}.{family}: batch {row['batch']}, {row['processed']:,} items, "
+            f"{branch}: batch {row['batch']}, {row['processed']:,} items, "
             f"{row['rate']:,.0f} items/s, {row['seconds']:.2f} s per batch, "
             f"{self.subscriptions():,} subscriptions, {row['results']:,} result rows, "
             f"{books.get('late', 0):,} late, {books.get('rejected', 0):,} rejected"
@@ -100,10 +96,10 @@ class Progress:
             caption=f"waiting for {', '.join(self._waits_for)}" if self._waits_for else None,
         )
         count = f"{self.subscriptions():,}"
-        for (stream, family), row in self.rows.items():
+        for branch, row in self.rows.items():
             books = row["books"]
             table.add_row(
-                f"{stream}.{family}",
+                branch,
                 str(row["batch"]),
                 f"{row['processed']:,}",
                 f"{row['rate']:,.0f}",

@@ -1,85 +1,98 @@
-"""One Structured Streaming query per stream and family: source and control, route, order, the stages of the
-family, deliver.
+"""A branch of a stream as a Structured Streaming query: source and control, order, the stages of all its
+families, deliver.
+
+    source --> route --+
+                       +--> order --> depth 1 --> depth 2 --> depth 3 --> deliver
+    control files -----+
+
+With one zone all depths are one operator.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
 
-from anabranch.chain.order import Order
-from anabranch.chain.stages import Stage
-from anabranch.families.base import Family
-from anabranch.model.job import StreamDeclaration
-from anabranch.model.stream import Stream
-from anabranch.results.layout import Layout
-from anabranch.results.manifests import Manifest
-from anabranch.spark.control import FORMAT, ControlSource
+from anabranch.chain.stages import MOST_DEPTHS, Chains
+from anabranch.results.manifests import Manifest, Manifests
+from anabranch.spark.control import ControlFiles, control_rows
 from anabranch.spark.deliver import Destination, deliver
-from anabranch.spark.operator import StageOperator
+from anabranch.spark.operator import Run, StageOperator
 from anabranch.spark.rows import DDL, clear_parcels
 from anabranch.spark.session import shuffled
-from anabranch.spark.sources import packets
 
 
-def start(
-    spark: SparkSession,
-    declaration: StreamDeclaration,
-    schema: StructType,
-    stream: Stream,
-    family: Family,
-    to: Destination,
-    zones: int,
-    partitions: int,
-    trigger_s: float = 0.0,
-    after: Callable[[Manifest], None] = lambda manifest: None,
-) -> StreamingQuery:
-    """Starts the query of one family on one stream; its checkpoint decides where it goes on. Zones and
-    partitions must be those that it began with.
+class BranchQuery:
+    """A branch that runs; its checkpoint decides where it goes on. Zones and partitions must be those that it
+    began with. `source` gives the packets of the stream, for so many partitions and a folder of parcels.
     """
-    chain = family.chain(stream, zones)
-    folder = to.layout.parcels(stream.name, family.name)
-    clear_parcels(folder)
-    parcels = str(folder.absolute())
-    rows = packets(spark, declaration, schema, stream, partitions, parcels).unionAll(
-        _control(spark, stream, family, to.layout, partitions)
-    )
-    query = uuid.uuid4().hex
-    for stages in _operators([Order(stream, chain), *chain.stages]):
-        operator = StageOperator(query, family.name, stages, partitions, parcels)
-        rows = rows.groupBy(F.col("key")).transformWithStateInPandas(operator, DDL, "Append", "None")
-    writer = (
-        rows.writeStream.queryName(f"{stream.name}.{family.name}.{query[:8]}")
-        .option("checkpointLocation", str(to.layout.checkpoint(stream.name, family.name)))
-        .foreachBatch(deliver(to, len(chain.stages), after))
-    )
-    with shuffled(spark, partitions):
-        return writer.trigger(processingTime=f"{trigger_s} seconds").start()
 
+    def __init__(
+        self,
+        spark: SparkSession,
+        source: Callable[[int, str], DataFrame],
+        chains: Chains,
+        to: Destination,
+        control: ControlFiles,
+        partitions: int,
+        trigger_s: float = 0.0,
+        after: Callable[[Manifest], None] = lambda manifest: None,
+    ) -> None:
+        self.branch, self.control, self._after = to.branch, control, after
+        manifests = Manifests(to.layout)
+        self._last = manifests.manifest(self.branch.name, manifests.latest(self.branch.name))
+        control.write()  # before the first batch, which then has all that is known
+        self.query = self._start(spark, source, chains, to, partitions, trigger_s)
 
-def _operators(stages: Sequence[Stage]) -> list[dict[int, Stage]]:
-    """The stages of each operator, by depth. A chain with one zone is one operator: each adds a
-    shuffle, a Python process and a commit of its state to every batch.
-    """
-    by_depth = dict(enumerate(stages))
-    if all(stage.zones == 1 for stage in stages):
-        return [by_depth]
-    return [{depth: stage} for depth, stage in by_depth.items()]
+    def _start(
+        self,
+        spark: SparkSession,
+        source: Callable[[int, str], DataFrame],
+        chains: Chains,
+        to: Destination,
+        partitions: int,
+        trigger_s: float,
+    ) -> StreamingQuery:
+        name, layout = self.branch.name, to.layout
+        parcels = layout.parcels(name).absolute()
+        clear_parcels(parcels)
+        run = Run(uuid.uuid4().hex, str(layout.root.absolute()), name, partitions, str(parcels))
+        rows = source(partitions, run.parcels).unionAll(control_rows(spark, self.control.folder))
+        depths = range(MOST_DEPTHS + 1)
+        for some in [depths] if chains.zones == 1 else [[depth] for depth in depths]:
+            operator = StageOperator(run, chains, some)
+            rows = rows.groupBy(F.col("key")).transformWithStateInPandas(operator, DDL, "Append", "None")
+        writer = (
+            rows.writeStream.queryName(f"{name}.{run.query[:8]}")
+            .option("checkpointLocation", str(layout.checkpoint(name)))
+            .foreachBatch(deliver(to, self._delivered))
+        )
+        with shuffled(spark, partitions):
+            return writer.trigger(processingTime=f"{trigger_s} seconds").start()
 
+    def _delivered(self, manifest: Manifest) -> None:
+        self._last = manifest
+        self._after(manifest)
 
-def _control(
-    spark: SparkSession, stream: Stream, family: Family, layout: Layout, partitions: int
-) -> DataFrame:
-    spark.dataSource.register(ControlSource)
-    options = {
-        "root": str(layout.root),
-        "stream": stream.name,
-        "family": family.name,
-        "partitions": str(partitions),
-    }
-    return spark.readStream.format(FORMAT).options(**options).load()
+    def tend(self) -> None:
+        """Passes on what is new in the control log, and wakes the query if only back packets wait."""
+        self.control.write()
+        last = self._last
+        if last is not None and last.back and self.query.isActive:
+            status = self.query.status
+            if not (status["isTriggerActive"] or status["isDataAvailable"]) and last is self._last:
+                self.control.wake(last.batch)
+
+    def drain(self) -> None:
+        """Waits until everything that is there has been processed, back packets included."""
+        while True:
+            self.control.write()
+            self.query.processAllAvailable()
+            last = self._last
+            if last is None or not last.back:
+                return
+            self.control.wake(last.batch)

@@ -9,7 +9,6 @@ a look at more than one run at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from anabranch.chain.packets import ORDER, Kind, Packet
 from anabranch.chain.stages import ROUTE, Sender
 from anabranch.job.source_files import parquet_rows, told_of
 from anabranch.model.stream import Stream
-from anabranch.spark.rows import columns_of, record_batch
+from anabranch.spark.rows import columns_of, local_path, record_batch
 
 #: Columns by which consecutive runs of a source are told apart and put in order; a source has some of them.
 PLACES = ("#modified", "#path", "#block", "#partition")
@@ -93,7 +92,7 @@ def file_packets(files: Iterable[Mapping[str, Any]], stream: Stream) -> Iterator
     packet's first row.
     """
     for file in files:
-        path = Path(str(file["path"]).removeprefix("file:"))  # as Hadoop writes it: file:/a b/c.parquet
+        path = local_path(file["path"])
         with told_of(stream.name, [path]):
             for place, rows in parquet_rows(path, stream, PACKET_ROWS, file["part"], file["parts"]):
                 good, dead = checked(rows, stream)

@@ -26,12 +26,14 @@ import pyarrow as pa
 from anabranch.chain.packets import DELIVER, Packet, decode, encode, header_of
 from anabranch.chain.stages import Sender
 
-DDL = "key int, stage int, zone int, from_stage int, from_zone int, from_count int, body binary"
-
+_NUMBERS = ("key", "stage", "zone", "from_stage", "from_zone", "from_count")
+DDL = ", ".join([*(f"{name} int" for name in _NUMBERS), "family string", "body binary"])
 SCHEMA = pa.schema(
-    [(name, pa.int32()) for name in ("key", "stage", "zone", "from_stage", "from_zone", "from_count")]
-    + [("body", pa.binary())]
+    [*((name, pa.int32()) for name in _NUMBERS), ("family", pa.string()), ("body", pa.binary())]
 )
+
+#: What Spark's source `binaryFile` says of a file. Columns that are not selected are not read.
+FILE_NAMES = "path string, modificationTime timestamp, length long, content binary"
 
 Columns = dict[str, list[Any]]
 
@@ -76,7 +78,7 @@ def columns_of(
         if body is None:
             body = bodies[content] = pack(packet, parcels)
         near = sender[1] if packet.stage == DELIVER else packet.zone
-        values = (zone_key(near, partitions), packet.stage, packet.zone, *sender, body)
+        values = (zone_key(near, partitions), packet.stage, packet.zone, *sender, packet.family, body)
         for column, value in zip(out.values(), values, strict=True):
             column.append(value)
     return out
@@ -88,15 +90,20 @@ def record_batch(columns: Columns) -> pa.RecordBatch:
 
 def frame(columns: Columns) -> pd.DataFrame:
     out = pd.DataFrame(columns)
-    return out.astype(dict.fromkeys(SCHEMA.names[:-1], "int32"))
+    return out.astype(dict.fromkeys(_NUMBERS, "int32"))
 
 
 def packets_of(frame: pd.DataFrame) -> list[tuple[Sender, Packet]]:
     """The packets of rows, each with its sender."""
     return [
-        ((row.from_stage, row.from_zone, row.from_count), unpack(row.body, row.stage, row.zone))
+        ((row.from_stage, row.from_zone, row.from_count), unpack(row.body, row.stage, row.zone, row.family))
         for row in frame.itertuples(index=False)
     ]
+
+
+def local_path(path: str) -> Path:
+    """The path of a file on local disks, as Hadoop writes it: file:/a b/c.parquet"""
+    return Path(path.removeprefix("file:"))
 
 
 # parcels
@@ -127,8 +134,8 @@ def content(body: bytes) -> bytes | pa.Buffer:
         return file.read_buffer()
 
 
-def unpack(body: bytes, stage: int, zone: int) -> Packet:
-    return decode(content(body), stage, zone)
+def unpack(body: bytes, stage: int, zone: int, family: str = "") -> Packet:
+    return decode(content(body), stage, zone, family)
 
 
 def clear_parcels(folder: Path) -> None:

@@ -40,7 +40,7 @@ from anabranch.model.stream import Stream
 from anabranch.spark import generator
 from anabranch.spark.inferred_types import CORRUPT_RECORD, corrected
 from anabranch.spark.route import FILE_COLUMNS, file_router, row_router
-from anabranch.spark.rows import DDL
+from anabranch.spark.rows import DDL, FILE_NAMES
 
 FILES = ("parquet", "json", "csv", "xml")
 #: Formats whose rows can be malformed.
@@ -273,8 +273,6 @@ _LENIENT = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissing
 #: takes a shuffle, which adds 30 ms to every batch: as long as reading a million rows.
 LARGE_FILE = 256 << 20
 
-_NAMES = "path string, modificationTime timestamp, length long, content binary"
-
 
 def is_read_by_name(spark: SparkSession, source: Source) -> bool:
     """Whether Spark gives only the names of the files.
@@ -321,7 +319,7 @@ def file_names(spark: SparkSession, source: Source, parts: int = 1) -> DataFrame
     """The streaming DataFrame of a source's files (route.FILE_COLUMNS). Large files are there `parts` times,
     and all rows are spread over so many tasks.
     """
-    reader = spark.readStream.format("binaryFile").schema(_NAMES).options(**_options(source))
+    reader = spark.readStream.format("binaryFile").schema(FILE_NAMES).options(**_options(source))
     files = reader.load(pattern(source.path or "")).select(
         "path",
         F.unix_millis("modificationTime").alias("modified"),

@@ -1,10 +1,9 @@
-"""A zone of one stage, or of all stages that an operator has, on Spark: its packets from rows, its state from
-the store and back.
+"""The stages that an operator has, on Spark: their packets from rows, their states from the store and back.
 
 Handing a megabyte to or from Spark's store costs 15 to 25 ms. A worker therefore keeps the chunks of the
 zones it served; when it is called again it compares tokens with the store's index and reads only the chunks
 that another worker wrote meanwhile. A chunk that it holds under another token, whether older or from an
-attempt that was never committed, is read again.
+attempt that was never committed, is read again. Stages that get no packets are not looked at.
 """
 
 from __future__ import annotations
@@ -12,19 +11,21 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
-from anabranch.chain.stages import Inbox, Stage, in_order
+from anabranch.chain.order import Order
+from anabranch.chain.packets import ORDER
+from anabranch.chain.stages import Address, Chains, Inbox, Inboxes, Stage, run_stages
 from anabranch.chain.state import State
+from anabranch.families.warm_up import ready
 from anabranch.spark.rows import columns_of, frame, packets_of
 
-#: The states of a zone, by the stage's depth.
-States = dict[int, State]
+States = dict[Address, State]
 
-#: What this worker process holds, the least recently used first: (query, first depth, zone) -> (states, when
+#: What this worker process holds, the least recently used first: (query, first depth, key) -> (states, when
 #: they were used).
 _HELD: OrderedDict[tuple[str, int, int], tuple[States, float]] = OrderedDict()
 HELD_BYTES = 1 << 30
@@ -32,99 +33,118 @@ HELD_S = 600.0
 
 
 class StageRunner:
-    """The stages of one operator of one running query, by depth; `index` and `chunks` are its state variables
-    in Spark's store, where the chunk `books` of stage 0 is called `0:books`.
+    """The stages of some depths, of all families of a branch. `index` and `chunks` are state variables in
+    Spark's store. The chunk `books` of order (depth 0, zone 0) is called `/0/0:books`, the chunk `clock` of
+    depth 2 of the filters in zone 1 `filters/2/1:clock`. `back` gives the packets that the batch before left
+    for this one.
     """
 
     def __init__(
         self,
         query: str,
-        stages: Mapping[int, Stage],
+        chains: Chains,
+        depths: Sequence[int],
         partitions: int,
         parcels: str | None,
         index: Any,
         chunks: Any,
+        back: Callable[[], Inbox] = list,
     ) -> None:
-        self.query, self.stages, self.partitions, self.parcels = query, stages, partitions, parcels
+        self.query, self.chains, self.depths = query, chains, depths
+        self.partitions, self.parcels, self.back = partitions, parcels, back
         self.index, self.chunks = index, chunks
+        self._order = Order(chains)
+        self._ready: set[str] = set()
 
-    def rows(self, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    def rows(self, key: int, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """What the rows of one key give: packets for these stages go through a step, the others pass
         untouched.
         """
-        inboxes: dict[int, Inbox] = defaultdict(list)
-        zone = 0
+        inboxes: Inboxes = defaultdict(list)
         for part in rows:
-            here = part["stage"].isin(self.stages)
+            here = part["stage"].isin(self.depths)
             if not here.all():
                 yield part[~here]
             for sender, packet in packets_of(part[here]):
-                inboxes[packet.stage].append((sender, packet))
-                zone = packet.zone
+                inboxes[packet.family, packet.stage, packet.zone].append((sender, packet))
         if not inboxes:
             return
-        states = self._take(zone)
-        sent = self._sent(zone, states, inboxes)
-        self._keep(zone, states)
-        if sent:
-            yield frame(columns_of(sent, self.partitions, self.parcels))
-
-    def _sent(self, zone: int, states: States, inboxes: dict[int, Inbox]) -> Inbox:
-        """What leaves the operator; packets from one of its stages to a later one never become bytes."""
         out: Inbox = []
-        for depth, stage in self.stages.items():
-            if depth not in inboxes:
-                continue
-            for count, packet in enumerate(stage.step(zone, states[depth], in_order(inboxes.pop(depth)))):
-                stays = packet.stage > depth and packet.stage in self.stages
-                (inboxes[packet.stage] if stays else out).append(((depth, zone, count), packet))
-        return out
+        if ("", ORDER, 0) in inboxes:
+            for sender, packet in self.back():
+                here = packet.stage in self.depths
+                (inboxes[packet.family, packet.stage, packet.zone] if here else out).append((sender, packet))
+        held = _Held(self.query, self.depths[0], key, self.index, self.chunks)
+        out += run_stages(self._stage, self.depths, inboxes, held.state)
+        held.keep()
+        if out:
+            yield frame(columns_of(out, self.partitions, self.parcels))
 
-    def _take(self, zone: int) -> States:
-        """The zone's states as the store has them; out of _HELD until the step is through, for it may fail
-        half way.
-        """
-        states, _ = _HELD.pop((self.query, min(self.stages), zone), ({}, 0.0))
-        stored = self.index.get()
-        tokens: dict[str, str] = json.loads(stored[0]) if stored else {}
-        for depth in self.stages:
-            state = states.setdefault(depth, State())
-            for key in [key for key in state.tokens if f"{depth}:{key}" not in tokens]:
-                state.forget(key)
-        for name, token in tokens.items():
-            of, _, key = name.partition(":")
-            state = states[int(of) if of.isdigit() else min(states)]  # an older release: load says so
+    def _stage(self, family: str, depth: int) -> Stage:
+        if depth == ORDER:
+            return self._order
+        if family not in self._ready:
+            ready(family)
+            self._ready.add(family)
+        return self.chains[family].stages[depth - 1]
+
+
+class _Held:
+    """The states of one key: as the store has them, out of _HELD until the steps are through, for one of them
+    may fail half way.
+    """
+
+    def __init__(self, query: str, depth: int, key: int, index: Any, chunks: Any) -> None:
+        self.name, self.index, self.chunks = (query, depth, key), index, chunks
+        self.states, _ = _HELD.pop(self.name, ({}, 0.0))
+        stored = index.get()
+        self.tokens: dict[str, dict[str, str]] = json.loads(stored[0]) if stored else {}
+        self._used: set[Address] = set()
+
+    def state(self, address: Address) -> State:
+        """The state of a zone of a stage, brought up to date with the store when it is first asked for."""
+        state = self.states.setdefault(address, State())
+        if address in self._used:
+            return state
+        self._used.add(address)
+        name = _name(address)
+        tokens = self.tokens.get(name, {})
+        for key in [key for key in state.tokens if key not in tokens]:
+            state.forget(key)
+        for key, token in tokens.items():
             if state.tokens.get(key) != bytes.fromhex(token):
-                state.load(key, bytes.fromhex(token), bytes(self.chunks.getValue((name,))[0]))
-        return states
+                state.load(key, bytes.fromhex(token), bytes(self.chunks.getValue((f"{name}:{key}",))[0]))
+        return state
 
-    def _keep(self, zone: int, states: States) -> None:
+    def keep(self) -> None:
         """Stores what the steps changed, and forgets zones that are held for nothing or by too many."""
         touched = False
-        for depth, state in states.items():
+        for address in self._used:
+            name, state = _name(address), self.states[address]
             changed, dropped = state.take_changes()
             for key in dropped:
-                self.chunks.removeKey((f"{depth}:{key}",))
+                self.chunks.removeKey((f"{name}:{key}",))
                 touched = True
             for key, body in changed:
-                self.chunks.updateValue((f"{depth}:{key}",), (body,))
+                self.chunks.updateValue((f"{name}:{key}",), (body,))
                 touched = True
+            self.tokens[name] = {key: token.hex() for key, token in state.tokens.items()}
         if touched:
-            tokens = {
-                f"{depth}:{key}": token.hex()
-                for depth, state in states.items()
-                for key, token in state.tokens.items()
-            }
-            self.index.update((json.dumps(tokens),))
+            self.index.update((json.dumps(self.tokens),))
         now = time.monotonic()
-        _HELD[self.query, min(self.stages), zone] = states, now
-        size = sum(_bytes_of(held) for held, _ in _HELD.values())
+        _HELD[self.name] = self.states, now
+        size = sum(_bytes_of(states) for states, _ in _HELD.values())
         while len(_HELD) > 1:
             oldest, used = next(iter(_HELD.values()))
             if size <= HELD_BYTES and now - used <= HELD_S:
                 break
             _HELD.popitem(last=False)
             size -= _bytes_of(oldest)
+
+
+def _name(address: Address) -> str:
+    family, depth, zone = address
+    return f"{family}/{depth}/{zone}"
 
 
 def _bytes_of(states: States) -> int:

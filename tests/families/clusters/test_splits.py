@@ -88,7 +88,7 @@ def _points(state: State) -> int:
 
 
 def _zones(runner: Runner) -> list[State]:
-    return [state for (depth, _), state in sorted(runner.states.items()) if depth == 1]
+    return [state for (_, depth, _), state in sorted(runner.states.items()) if depth == 1]
 
 
 def test_one_heavy_group_is_spread_evenly(monkeypatch: pytest.MonkeyPatch) -> None:

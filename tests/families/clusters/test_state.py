@@ -37,7 +37,7 @@ def _query(
 
 
 def _zones(runner: Runner) -> list[State]:
-    return [state for (depth, _), state in sorted(runner.states.items()) if depth == 1]
+    return [state for (_, depth, _), state in sorted(runner.states.items()) if depth == 1]
 
 
 @pytest.mark.parametrize("emit", list(Emit))
@@ -141,9 +141,9 @@ def test_a_step_that_fails_leaves_nothing_half_done(monkeypatch: pytest.MonkeyPa
         patch.setattr("anabranch.families.clusters.cluster_group.ClusterGroup.packets", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             runner.batch(_items(1000, 1500))
-    runner.states[0, 0] = State()
-    for key, (token, body) in kept["states"][0, 0].items():
-        runner.states[0, 0].load(key, token, body)
+    runner.states["", 0, 0] = State()
+    for key, (token, body) in kept["states"]["", 0, 0].items():
+        runner.states["", 0, 0].load(key, token, body)
     for each in (expected, runner):
         each.batch(_items(1000, 1500))
     last = max(expected.tables["changes"])

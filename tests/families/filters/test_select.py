@@ -68,7 +68,7 @@ def test_queries_come_and_go_between_two_items() -> None:
 def test_one_more_query_changes_the_forest_that_is_there() -> None:
     run = Run()
     run.batch(items([1], n=[1]), run.activate(**{f"q{n}": select(Constant("n", Op.EQ, n)) for n in range(5)}))
-    state = run.runner.states[1, 0]
+    state = run.runner.state(1, 0)
     cached = state._cache["shared queries"][1]
     run.batch(items([2], n=[9]), run.activate(more=select(Constant("n", Op.EQ, 9))))
     assert state._cache["shared queries"][1] is cached

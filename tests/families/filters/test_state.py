@@ -13,7 +13,7 @@ from tests.families.filters.runs import STREAM, Run, aggregate, by_range, by_row
 
 
 def _state(run: Run) -> State:
-    return run.runner.states[2, 0]
+    return run.runner.state(2, 0)
 
 
 def _closed(run: Run) -> int:

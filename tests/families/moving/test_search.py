@@ -57,7 +57,7 @@ class Watched:
         self.rows: Counter[str] = Counter()
         self.late = 0
         runner = self.runner = Runner(case.stream, family("moving"), zones)
-        home = runner.stages[1]
+        home = runner.stage(1)
         step = home.step
 
         def counted(zone, state, packets):
@@ -79,7 +79,7 @@ class Watched:
 
     def held(self) -> list[int]:
         """Objects that each zone keeps for nearest objects."""
-        zones = sorted((zone, state) for (stage, zone), state in self.runner.states.items() if stage == 2)
+        zones = sorted((zone, state) for (_, stage, zone), state in self.runner.states.items() if stage == 2)
         return [
             sum(len((state.get(key) or {})["who"]) for key in state.keys("nearest/objects/"))
             for _, state in zones
@@ -197,7 +197,7 @@ def test_nothing_is_kept_when_the_last_query_is_over() -> None:
     end = 12.0
     queries = tuple(replace(asked, until=end, after=None) for asked in case.queries)
     watched = Watched(replace(case, queries=queries), 3, 50)
-    for (stage, _), state in watched.runner.states.items():
+    for (_, stage, _), state in watched.runner.states.items():
         if stage == 1:
             assert not state.keys("search/")
         elif stage == 2:

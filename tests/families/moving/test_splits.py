@@ -57,7 +57,7 @@ def test_a_hot_zone_is_divided_and_all_zones_know() -> None:
     runner = Runner(case.stream, MovingFamily(Patience(batches=4, hot=1.1, least=20)), 4)
     _run(runner, case, 40)
     runner.settle()
-    tables = [_splits(state) for (stage, _), state in sorted(runner.states.items()) if stage in (1, 2)]
+    tables = [_splits(state) for (_, stage, _), state in sorted(runner.states.items()) if stage in (1, 2)]
     assert len(tables) == 8
     assert 0 < len(tables[0]) <= 10
     assert all(table == tables[0] for table in tables)
@@ -71,7 +71,7 @@ def test_divided_work_evens_out() -> None:
     _run(runner, case, 30)
     held = [
         sum(len((state.get(key) or {})["who"]) for key in state.keys("objects/"))
-        for (stage, _), state in sorted(runner.states.items())
+        for (_, stage, _), state in sorted(runner.states.items())
         if stage == 2
     ]
     assert sum(held) == 60

@@ -30,7 +30,7 @@ def run(
         for rows in parts:
             plus = rows.filter(rows.column("op").cast("string").to_numpy(zero_copy_only=False) == "+")
             reports.update(zip(plus["subscription"].to_pylist(), plus["id"].to_pylist(), strict=True))
-    state = runner.states[2, 0]
+    state = runner.state(2, 0)
     total = sum(len((state.get(key) or {})["number"]) for key in state.keys(candidates.PREFIX))
     return reports, total / len(work.queries)
 

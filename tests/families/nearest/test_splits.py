@@ -78,7 +78,7 @@ def test_divided_work_evens_out() -> None:
     runner = Runner(wide, NearestFamily(Patience(batches=3, hot=1.5, least=20)), 4)
     for first in range(0, case.items.num_rows, 50):
         runner.batch(case.items.slice(first, 50), case.controls() if first == 0 else ())
-    queries = [_queries(state) for (stage, _), state in sorted(runner.states.items()) if stage == 2]
+    queries = [_queries(state) for (_, stage, _), state in sorted(runner.states.items()) if stage == 2]
     assert min(queries) >= 3
     assert any("split" in note for note in runner.notes)
 

@@ -83,7 +83,9 @@ class RendezvousBatch:
         counted = dict.fromkeys(group.by for group in self.groups if group.by_rows)
         arrivals = self._arrivals(inbox, list(counted)) if counted else None
         self._row_clocks = {
-            by: RowClock(state, by, arrivals, before.stream.number) for by in counted if arrivals is not None
+            by: RowClock(state, by, arrivals, before.stream.number, progress.number)
+            for by in counted
+            if arrivals is not None
         }
 
     def next_progress(self) -> StreamProgress:
@@ -281,21 +283,28 @@ class RowClock:
 
         numbers            0  1  2  3  4  5  6         1 and 4 lack a coordinate
         ordinals           0  0  1  2  2  3  4         theirs are those of the item before
+
+    Items that passed while there was no query are not known here, and count as items without coordinates.
     """
 
     PREFIX = "clock/"
 
-    def __init__(self, state: State, by: By, arrivals: Arrivals, first_new: int) -> None:
-        """`first_new` is the number of the first new item."""
+    def __init__(self, state: State, by: By, arrivals: Arrivals, first_new: int, stop: int) -> None:
+        """`first_new` is the number of the first new item, `stop` that of the next batch's first."""
         self.state, self.key = state, self.PREFIX + json.dumps(by)
         stored = state.get(self.key)
         self._lost = int(stored["lost"][0]) if stored is not None else 0
         before = stored["missing"] if stored is not None else np.empty(0, np.int64)
         present = arrivals.present[by]
-        self._missing = np.r_[before, arrivals.numbers[~present]]
-        self._changed = stored is None or not present.all()
-        self.first = int(first_new - self._lost - len(before))
         self.numbers = arrivals.numbers[present]
+        start = int(arrivals.numbers[0]) if len(arrivals.numbers) else stop
+        self._lost += start - first_new
+        unknown = self.numbers[:0]
+        if len(self.numbers) < stop - start:
+            unknown = np.setdiff1d(np.arange(start, stop), self.numbers)
+        self._missing = np.r_[before, unknown]
+        self._changed = stored is None or start > first_new or len(unknown) > 0
+        self.first = int(start - self._lost - len(before))
         self._times = arrivals.times[present]
 
     def of(self, numbers: Ints) -> Ints:

@@ -13,12 +13,14 @@ export function rates(points) {
     .filter(([, rate]) => Number.isFinite(rate) && rate >= 0));
 }
 
-const mean = (values) => (values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : 0);
+// [[at, seconds], …] of the batches of which that is known
+const taken = (points) => points.filter((point) => point.seconds !== null).map((point) => [point.at, point.seconds]);
 
-// Every family reads a stream on its own: the one that has come the furthest speaks for it.
-function byStream(families) {
+// A family that is set apart is a branch of its own and reads the stream again: the branch that has come the
+// furthest speaks for the stream.
+function byStream(branches) {
   const found = new Map();
-  for (const one of families) {
+  for (const one of branches) {
     const known = found.get(one.stream);
     if (!known || one.books.processed > known.books.processed) found.set(one.stream, one);
   }
@@ -36,20 +38,20 @@ export function overview() {
   let saved = null; // what sharing saves, or a text that says why that is not shown
 
   function drawTiles(page) {
-    const streams = byStream(page.families);
+    const streams = byStream(page.branches);
     const items = streams.reduce((sum, one) => sum + one.items_per_second, 0);
-    const rows = page.families.reduce((sum, one) => sum + one.results_per_second, 0);
-    const took = page.families.map((one) => one.batch_seconds).filter((one) => one !== null);
-    const lags = page.families.map((one) => one.lag_seconds).filter((one) => one !== null);
-    const behind = page.families.map((one) => one.behind).filter((one) => one !== null);
-    const ages = page.families.map((one) => one.age_seconds);
+    const rows = page.branches.reduce((sum, one) => sum + one.results_per_second, 0);
+    const took = page.branches.map((one) => one.batch_seconds).filter((one) => one !== null);
+    const lags = page.branches.map((one) => one.lag_seconds).filter((one) => one !== null);
+    const behind = page.branches.map((one) => one.behind).filter((one) => one !== null);
+    const ages = page.branches.map((one) => one.age_seconds);
     const active = Object.values(page.subscriptions).reduce((sum, one) => sum + one, 0);
     const less = saved && saved.cpu_alone_us ? `${Math.round(100 * (1 - saved.cpu_shared_us / saved.cpu_alone_us))} %` : "–";
     fill(
       byId("tiles"),
       tile(number(Math.round(items)), "Items per second", count(streams.length, "stream")),
       tile(number(Math.round(rows)), "Result rows per second", "to all subscribers"),
-      tile(took.length ? seconds(Math.max(...took)) : "–", "Time per batch", "of the slowest family"),
+      tile(took.length ? seconds(Math.max(...took)) : "–", "Time per batch", "of the slowest stream"),
       tile(seconds(lags.length ? Math.max(...lags) : ages.length ? Math.max(...ages) : null), "Lag",
         lags.length ? "now minus the last item's time" : behind.length ? `${number(Math.max(...behind))} items not read` : "since the last batch"),
       tile(number(active), "Subscriptions", "active now"),
@@ -83,10 +85,10 @@ export function overview() {
     );
   }
 
-  function drawStreams(families) {
-    table(byId("streams"), ["Stream", "Family", "Items", "Late", "Rejected", "Waiting", "Batch", "Last batch", "Took", "Lag", "State"],
-      families.map((one) => [
-        one.stream, one.family, one.books.processed ?? 0, one.books.late ?? 0, one.books.rejected ?? 0, one.books.waiting ?? 0,
+  function drawStreams(branches) {
+    table(byId("streams"), ["Stream", "Items", "Late", "Rejected", "Waiting", "Batch", "Last batch", "Took", "Lag", "State"],
+      branches.map((one) => [
+        one.branch, one.books.processed ?? 0, one.books.late ?? 0, one.books.rejected ?? 0, one.books.waiting ?? 0,
         one.batch, `${seconds(one.age_seconds)} ago`, seconds(one.batch_seconds), seconds(one.lag_seconds), bytes(one.state_bytes || null),
       ]));
   }
@@ -94,12 +96,11 @@ export function overview() {
   const look = every(() => (span() > 300 ? 5000 : 1000), async () => {
     const length = span();
     const page = await get("/api/progress", { span: length });
-    const streams = byStream(page.families);
-    throughput(streams.map((one) => ({ name: one.stream, points: rates(one.points) })), page.now, length);
-    latency(streams.map(({ stream }) => ({ name: stream, points: slowest(page.families.filter((one) => one.stream === stream)) })), page.now, length);
+    throughput(page.branches.map((one) => ({ name: one.branch, points: rates(one.points) })), page.now, length);
+    latency(page.branches.map((one) => ({ name: one.branch, points: taken(one.points) })), page.now, length);
     drawTiles(page);
     drawKinds(page.subscriptions);
-    drawStreams(page.families);
+    drawStreams(page.branches);
   });
   const plan = every(30000, async () => {
     try {
@@ -114,12 +115,4 @@ export function overview() {
     show() { look.start(); plan.start(); },
     hide() { look.stop(); plan.stop(); },
   };
-}
-
-// What the batches of a stream's slowest family took.
-function slowest(families) {
-  const taken = families.map((one) => one.points.filter((point) => point.seconds !== null));
-  const typical = (points) => mean(points.map((point) => point.seconds));
-  const worst = taken.reduce((worse, one) => (typical(one) > typical(worse) ? one : worse), []);
-  return worst.map((point) => [point.at, point.seconds]);
 }

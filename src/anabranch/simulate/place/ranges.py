@@ -23,7 +23,7 @@ import pyarrow as pa
 from anabranch.chain.control import control_packets
 from anabranch.chain.order import Order
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
-from anabranch.chain.stages import CONTROL, ROUTE, Sender, Stage, in_order
+from anabranch.chain.stages import CONTROL, ROUTE, Chains, Sender, Stage, in_order
 from anabranch.chain.state import State
 from anabranch.families.moving import server_messages as messages
 from anabranch.families.moving.kernels.arrays import MINUS, PLUS
@@ -51,8 +51,8 @@ class Second:
 
 class Servers:
     def __init__(self) -> None:
-        chain = family("moving").chain(STREAM, SERVERS)
-        self._stages: list[Stage] = [Order(STREAM, chain), *chain.stages]
+        chains = Chains(STREAM, [family("moving")], SERVERS)
+        self._stages: list[Stage] = [Order(chains), *chains["moving"].stages]
         self._states: dict[tuple[int, int], State] = defaultdict(State)
 
     def second(self, items: pa.RecordBatch | None, control: Sequence[Control] = ()) -> Second:
