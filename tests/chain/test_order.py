@@ -19,7 +19,7 @@ from anabranch.chain.stages import Broadcast, ByZone, Chain, Slices, Stage
 from anabranch.chain.state import State
 from anabranch.families.base import Family, Table
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.control_log import Activate, Cancel, Control, End
+from anabranch.model.control_log import Activate, Cancel, Control, End, Rebalance
 from anabranch.model.stream import Stream
 
 Seen = list[tuple[str, object]]
@@ -155,6 +155,18 @@ def test_a_family_without_queries_gets_nothing() -> None:
         *(("progress", time) for time in range(6, 6 + 1 + LINGER)),
     ]
     assert runner.books["processed"] == 11
+
+
+def test_only_families_with_queries_share_their_work_again() -> None:
+    order, state = Runner(stream(), Recording()).stage(0), State()
+    rebalance = control.control_packets([Rebalance()])
+    assert not [packet for packet in order.step(0, state, rebalance) if packet.stage == 1]
+    sent = order.step(0, state, [*control.control_packets([ALWAYS]), *rebalance])
+    assert [packet.kind for packet in sent if packet.stage == 1] == [
+        Kind.ACTIVATE,
+        Kind.REBALANCE,
+        Kind.PROGRESS,
+    ]
 
 
 def test_control_of_a_version_is_taken_once() -> None:

@@ -151,10 +151,9 @@ class Order(Stage):
             out += self._sent(items, books, clock, pending, active)
         clock.ended |= ended
         out += self._controls(pending.due(books.number, clock.last), active)
-        for packet in packets:
-            if packet.kind is Kind.REBALANCE:
-                for family in map(self.chains.named, packet.column("family").to_pylist()):
-                    out += self._to_all(family, Kind.REBALANCE)
+        for family in self._to_rebalance(packets):
+            if family in active.awake:
+                out += self._to_all(family, Kind.REBALANCE)
         out += self._announced(books, clock, active)
         books.save(state)
         pending.save(state)
@@ -176,6 +175,10 @@ class Order(Stage):
         if last > known:
             state.put_json(VERSION, last)
         return new
+
+    def _to_rebalance(self, packets: Sequence[Packet]) -> set[str]:
+        rows = [packet.column("family").to_pylist() for packet in packets if packet.kind is Kind.REBALANCE]
+        return set(map(self.chains.named, chain.from_iterable(rows)))
 
     def _in_source_order(self, packets: Sequence[Packet]) -> list[pa.RecordBatch]:
         items = [packet for packet in packets if packet.kind is Kind.ITEMS]

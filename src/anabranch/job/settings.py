@@ -285,6 +285,7 @@ class StreamTable(SettingsTable):
     apart: Annotated[
         tuple[Literal["filters", "nearest", "clusters", "moving"], ...],
         Strict(False),
+        Must("a list of families: filters, nearest, clusters, moving"),
         Field(
             description="Families of queries that get a Spark query of their own. It reads the stream once "
             "more, and cannot slow down the others.",
