@@ -180,6 +180,7 @@ def test_all_or_nothing(catalog: Catalog) -> None:
     assert catalog.version("photons", FILTERS) == 1
 
 
+@pytest.mark.slow
 def test_ten_thousand_at_once(catalog: Catalog) -> None:
     new = [NewSubscription(f"q{n}", "photons", "filters", "select", "SELECT", SPEC) for n in range(10_000)]
     started = time.process_time()

@@ -125,6 +125,7 @@ def test_rows_arrive_in_order_once_where_all_is_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", [500, 404, 429, "drop", "hang", "redirect", "half"])
+@pytest.mark.slow
 def test_what_fails_is_sent_again_with_its_key(tmp_path: Path, bad: int | str) -> None:
     layout = make_sink(tmp_path / "out")
     with hooked(lambda n: bad if n in (0, 1, 3) else 204) as hook:
@@ -138,6 +139,7 @@ def test_what_fails_is_sent_again_with_its_key(tmp_path: Path, bad: int | str) -
         assert progress(layout, number)["error"] is None
 
 
+@pytest.mark.slow
 def test_a_dead_receiver_delays_nobody_and_is_shown(tmp_path: Path, anabranch: Command) -> None:  # noqa: F811
     layout = make_sink(tmp_path / "out")
     with hooked(lambda n: "hang") as dead, hooked() as well:

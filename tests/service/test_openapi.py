@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from pydantic import BaseModel
@@ -19,6 +20,7 @@ from tests.drawn import examples
 EXAMPLES = 6
 
 
+@pytest.mark.slow
 def test_answers_are_as_described(address: str) -> None:
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
     seen = set()

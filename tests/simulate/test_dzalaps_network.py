@@ -90,6 +90,7 @@ def test_joins_and_departures_change_no_report() -> None:
     assert reports(moving) == reports(still)
 
 
+@pytest.mark.slow
 def test_with_copies_failures_lose_nothing_and_without_them_they_do() -> None:
     work = uniform(ITEMS, 40, dimensions=2, seed=5)
     still = network(work, 32)

@@ -31,6 +31,7 @@ def total(outcome: StrategyOutcome) -> float:
 
 
 @pytest.mark.parametrize("name", list(ScenarioName))
+@pytest.mark.slow
 def test_findings(name: ScenarioName) -> None:
     streams = photons(STREAMS[name])
     data, query, sharing = compare(scenario(name, streams), streams, Settings())
@@ -53,6 +54,7 @@ def test_findings(name: ScenarioName) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("bypass", list(Bypass))
+@pytest.mark.slow
 def test_fewest_rejections_by_far(seed: int, bypass: Bypass) -> None:
     """The paper: 47 with data shipping, 35 with query shipping, 2 with stream sharing."""
     streams = photons(1)

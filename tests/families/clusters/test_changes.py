@@ -118,6 +118,7 @@ def _busy_case(seed: int) -> Case:
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.slow
 def test_busy_streams_match_the_oracle(seed: int) -> None:
     case = _busy_case(seed)
     expected = clusters_oracle(case)

@@ -64,6 +64,7 @@ def test_clusters_are_those_of_the_oracle(
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("axes", [1, 2, 5])
+@pytest.mark.slow
 def test_streams_long_enough_for_arrays_to_move(name: str, axes: int) -> None:
     rng = np.random.default_rng(axes)
     points = rng.random((6, axes))[rng.integers(0, 6, 5000)] + rng.normal(0, 0.04, (5000, axes))

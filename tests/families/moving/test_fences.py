@@ -47,6 +47,7 @@ def _fences(seed: int, stream: Stream, values: tuple[str | None, ...], reports: 
     "stream", [PLANE, GLOBE, replace(PLANE, expire=1.0)], ids=["plane", "globe", "expire"]
 )
 @pytest.mark.parametrize("values", [OBJECTS_ONLY, ALL_VALUES], ids=["objects", "values"])
+@pytest.mark.slow
 def test_fences_that_come_and_go(stream: Stream, values: tuple[str | None, ...]) -> None:
     case = _fences(1, stream, values)
     wanted = moving_oracle(case)

@@ -35,6 +35,7 @@ def test_splits_change_nothing(case, cuts: list[int], zones: int, stops: list[in
 
 @pytest.mark.parametrize("stream", [PLANE, GLOBE], ids=["plane", "globe"])
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.slow
 def test_a_crowd_under_many_splits(stream: Stream, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_home, "division", by_turns)
     case = crowd(seed, stream)

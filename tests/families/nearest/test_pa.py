@@ -113,6 +113,7 @@ def test_the_paces_are_the_least_that_hold(sigma: float) -> None:
 
 
 @pytest.mark.parametrize("k", [1, 3, 27])
+@pytest.mark.slow
 def test_errors_stay_below_sigma_in_random_order(k: int) -> None:
     work = uniform(30_000, 100, seed=k)
     exact, _ = run(work, k, 3000, "RAPF")
@@ -122,6 +123,7 @@ def test_errors_stay_below_sigma_in_random_order(k: int) -> None:
 
 
 @pytest.mark.parametrize("k", [3, 27])
+@pytest.mark.slow
 def test_candidates_in_memory(k: int) -> None:
     """Besides the k nearest: RA within 1.3 of the true k-skyband, PA below a fifth of it."""
     window = 20_000
