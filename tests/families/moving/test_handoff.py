@@ -6,7 +6,6 @@ run; the batch then comes again. Both go on from the stored bytes alone.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -81,9 +80,9 @@ class _Crash(RuntimeError):
     pass
 
 
-def _lose_batch(stored: dict[str, Any], stage: int, *batch: Any) -> None:
-    """A process that dies when a batch comes to this stage, if it does; all it leaves is what was stored
-    before.
+def _lose_batch(stored: dict[str, Any], stage: int, *batch: Any) -> bool:
+    """A process that dies when a batch comes to this stage; all it leaves is what was stored before. Returns
+    whether it died: a batch without items or control comes to no stage.
     """
     runner = Runner(STREAM, family("moving"), ZONES)
     runner.resume(stored)
@@ -95,8 +94,12 @@ def _lose_batch(stored: dict[str, Any], stage: int, *batch: Any) -> None:
         return stage_of(family, depth)
 
     runner._stage = dies  # type: ignore[method-assign]
-    with contextlib.suppress(_Crash):
+    try:
         runner.batch(*batch)
+    except _Crash:
+        return True
+    assert not batch[0].num_rows
+    return False
 
 
 def _run(seed: int, reports: Sequence[list[tuple[Any, ...]]]) -> tuple[dict[str, list[dict[str, Any]]], int]:
@@ -116,10 +119,9 @@ def _run(seed: int, reports: Sequence[list[tuple[Any, ...]]]) -> tuple[dict[str,
         fate = random.random()
         if fate < 0.2:
             stored = runners[-1].stopped()
-            _lose_batch(stored, int(random.integers(1, 4)), *batch)
+            crashes += _lose_batch(stored, int(random.integers(1, 4)), *batch)
             runners.append(Runner(STREAM, family("moving"), ZONES))
             runners[-1].resume(stored)
-            crashes += 1
         runners[-1].batch(*batch)
         if fate > 0.8:
             stored = runners[-1].stopped()
