@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.job.source_files import parquet_rows
+from anabranch.chain.dead_letters import checked
+from anabranch.job.source_files import SourceFiles, parquet_rows
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError, RunError
 from anabranch.model.job import Source, StreamDeclaration
@@ -91,7 +92,46 @@ def test_csv(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert engine.results("q").to_pylist() == [GOOD[0] | {"s": 'a "b"'}, *GOOD[1:]]
     balanced(engine, 4)
-    assert letters(engine) == [("malformed", "x,1,y")]
+    assert letters(engine) == [("t: 'x' is not a number", "x,1,y")]
+
+
+def test_missing_values_in_csv(spark: SparkSession, tmp_path: Path) -> None:
+    """They are found in numbers, booleans and timestamps, by a job as by `try`; texts are what they say."""
+    rows = ["1,1.5,true,2026-01-01 00:00:00,NA", "2,na,N/A,null,x", "3, ,nan,NaN,", "4,NULL,,  ,null"]
+    rows += ["5,abc,maybe,soon,y", "6,-999,TRUE,2026-02-30,z", "7;8"]
+    rows += [f"{n},{n / 4},false,2026-01-02,w" for n in range(7, 40)]
+    (tmp_path / "in.csv").write_text("\n".join(["t,v,ok,at,s", *rows]) + "\n")
+    source = {
+        "path": str(tmp_path / "in.csv"),
+        "schema": "t long, v double, ok boolean, at timestamp, s string",
+    }
+    engine = run(spark, tmp_path / "out", "csv", time="t", **source)
+    found = [tuple(row.values()) for row in engine.results("q").to_pylist()]
+    assert found[0][1:] == (1.5, True, datetime(2026, 1, 1, tzinfo=UTC), "NA")
+    assert found[1:4] == [
+        (2, None, None, None, "x"),
+        (3, None, None, None, None),
+        (4, None, None, None, "null"),
+    ]
+    balanced(engine, 40)
+    assert set(letters(engine)) == {
+        (
+            "v: 'abc' is not a number; ok: 'maybe' is not true or false; at: 'soon' is not a timestamp",
+            rows[4],
+        ),
+        ("at: '2026-02-30' is not a timestamp", rows[5]),
+        ("malformed", "7;8"),
+    }
+    declaration = StreamDeclaration(
+        "s", Source("csv", {"path": source["path"]}, source["schema"]), {"time": "t"}
+    )
+    stream = engine.streams["s"]
+    tried = [checked(batch, stream) for batch in SourceFiles(declaration).batches(stream)]
+    assert [row for items, _ in tried for row in items.select(range(5)).to_pylist()] == engine.results(
+        "q"
+    ).to_pylist()
+    dead = [(row["reason"], row["content"]) for _, letters in tried for row in letters.to_pylist()]
+    assert sorted(dead) == sorted(letters(engine))
 
 
 def test_one_wrong_value_does_not_make_text_of_a_column(spark: SparkSession, tmp_path: Path) -> None:
@@ -125,6 +165,8 @@ def test_one_wrong_value_does_not_make_text_of_a_column(spark: SparkSession, tmp
 def test_types_in_spite_of_dirt(spark: SparkSession, tmp_path: Path, form: str) -> None:
     rows = [[str(n), str(n / 4), f"k{n}", "x" if n % 3 else "7"] for n in range(20)]
     rows[4][0] = rows[6][1] = "?"
+    if form == "csv":  # missing values say nothing of a type
+        rows += [["NA", "n/a", "", "NULL"] for _ in range(20)]
     names, path = ["n", "v", "key", "mixed"], tmp_path / f"in.{form}"
     if form == "csv":
         path.write_text("\n".join(map(",".join, [names, *rows])))

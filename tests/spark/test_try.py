@@ -101,6 +101,7 @@ def test_as_a_job(
 def write_texts(folder: Path) -> None:
     rows = [f"{n},{n / 4},2026-01-{n % 28 + 1:02d},{n % 3 == 0},w{n}, {n},NaN" for n in range(40)]
     rows[7], rows[9], rows[20] = "7,x,2026-01-01,true,?,,1", "9,,,,,,", "20,5"
+    rows += ["NA,NaN,N/A,NaN,NA,na,null", "NaN,null,NaN,NA,NA,NaN,null"] * 15
     (folder / "a.csv").write_text("t,v,day,ok,word,,t\n" + "\n".join(rows) + "\n")
     lines = [{"t": f"2026-01-01T00:00:{n:02d}Z", "z": n, "a": {"c": n / 2, "b": [n]}} for n in range(20)]
     lines[3]["z"], lines[5]["t"], lines[6]["a"], lines[7]["z"] = "many", "yesterday", None, 10**20

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +20,9 @@ SCHEMA = pa.schema([("reason", pa.string()), ("content", pa.string())])
 
 LATE, MALFORMED = "late", "malformed"
 
-#: A column beside those of the stream: the text of a row that its format could not read, null for all others.
-CORRUPT = "#corrupt"
+#: Columns beside those of the stream: the text of a row that its format could not read, null for all others;
+#: and why it could not, null where that is not known.
+CORRUPT, REASON = "#corrupt", "#reason"
 
 
 def dead_letters(rows: pa.RecordBatch, stream: Stream, reason: str) -> pa.RecordBatch:
@@ -33,11 +36,14 @@ def dead_letters(rows: pa.RecordBatch, stream: Stream, reason: str) -> pa.Record
 def checked(batch: pa.RecordBatch, stream: Stream) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Returns the rows that are items, and dead letters of the others."""
     dead: list[pa.RecordBatch] = []
-    if CORRUPT in batch.schema.names:
+    names = batch.schema.names
+    if CORRUPT in names:
         corrupt = batch.column(CORRUPT)
         if corrupt.null_count < batch.num_rows:
             wrong = pc.is_valid(corrupt)
-            dead.append(_letters(MALFORMED, corrupt.filter(wrong).cast(pa.string())))
+            known = REASON in names
+            reasons = batch.column(REASON).filter(wrong).fill_null(MALFORMED) if known else MALFORMED
+            dead.append(_letters(reasons, corrupt.filter(wrong).cast(pa.string())))
             batch = batch.filter(pc.invert(wrong))
     timeless = _timeless(batch, stream)
     if timeless is not None and timeless.any():
@@ -47,8 +53,14 @@ def checked(batch: pa.RecordBatch, stream: Stream) -> tuple[pa.RecordBatch, pa.R
     return batch, pa.concat_batches(dead) if dead else pa.record_batch([[], []], schema=SCHEMA)
 
 
-def _letters(reason: str, contents: pa.Array) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([reason] * len(contents), pa.string()), contents], schema=SCHEMA)
+def kind_of(reason: str) -> str:
+    """Returns a reason without the value that it names: `O3: 'abc' is not a number` is `O3: not a number`."""
+    return re.sub(r"^(.*?): '.*' is not ", r"\1: not ", reason, flags=re.DOTALL)
+
+
+def _letters(reason: str | pa.Array, contents: pa.Array) -> pa.RecordBatch:
+    reasons = pa.array([reason] * len(contents), pa.string()) if isinstance(reason, str) else reason
+    return pa.record_batch([reasons, contents], schema=SCHEMA)
 
 
 def _timeless(batch: pa.RecordBatch, stream: Stream) -> Array | None:

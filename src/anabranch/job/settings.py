@@ -95,6 +95,7 @@ class SourceTable(FormatTable):
 
     KEYS: ClassVar = {
         **{form: ("path", "schema", "options", *SPARK_OPTIONS[form].split()) for form in FILE_FORMATS},
+        "csv": ("path", "schema", "missing", "options", *SPARK_OPTIONS["csv"].split()),
         "xml": ("path", "dtd", "schema", "options", *SPARK_OPTIONS["xml"].split()),
         "kafka": ("bootstrap", "topic", "schema", "options", *SPARK_OPTIONS["kafka"].split()),
         "rate": ("schema", "options", *SPARK_OPTIONS["rate"].split()),
@@ -120,6 +121,15 @@ class SourceTable(FormatTable):
             description="xml: a DTD that says which element is an item and which elements it has.",
             examples=["photons.dtd"],
         ),
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        Field(
+            description="csv: texts, in any case, that are missing values in columns of numbers, booleans "
+            'and timestamps; without it "", "NA", "N/A", "null" and "NaN". An empty field is always missing.',
+            examples=[["", "-999"]],
+        ),
+        Must('a list of texts such as ["", "NA", "-999"]'),
     ] = None
     bootstrap: Annotated[
         Text | None, Field(description="kafka: the servers.", examples=["localhost:9092"])

@@ -31,10 +31,19 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.chain.arrow_columns import ARROW_TYPES, arrow_schema
-from anabranch.chain.dead_letters import CORRUPT, checked
+from anabranch.chain.dead_letters import checked
+from anabranch.chain.json_rows import json_lines
 from anabranch.job.dtd import ATTRIBUTE, TEXT, Dtd, Elements, read_dtd
 from anabranch.job.sources import has_wildcards, is_url
-from anabranch.job.text_values import MISSING, MOST, TextCounts, converted, parse_timestamp
+from anabranch.job.text_values import (
+    MISSING,
+    MOST,
+    TextCounts,
+    csv_lines,
+    marked,
+    parse_timestamp,
+    typed_rows,
+)
 from anabranch.model.arrays import Bools
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
@@ -103,7 +112,7 @@ class SourceFiles:
 
     def batches(self, stream: Stream) -> Iterator[pa.RecordBatch]:
         """Yields the rows in source order. They have the stream's columns and, where the format can be
-        malformed, the column CORRUPT.
+        malformed, the columns CORRUPT and REASON.
         """
         for path in self.paths:
             with told_of(self.name, [path]):
@@ -335,6 +344,12 @@ def _is_bytes(kind: pa.DataType) -> bool:
 # --- csv ---
 
 
+def missing_words(source: Source) -> tuple[str, ...]:
+    """Returns the texts that are missing values in columns of numbers, booleans and timestamps."""
+    words = source.options.get("missing", MISSING)
+    return (words,) if isinstance(words, str) else tuple(words)
+
+
 class CsvReader(FileReader):
     """A file has a header. Names come from the first file; the others follow it by position."""
 
@@ -345,7 +360,7 @@ class CsvReader(FileReader):
         self.separator = self.option("sep", "delimiter", default=",").replace("\\t", "\t")
         self.quote = self.option("quote", default='"')
         self.header = self.option("header", default="true").lower() == "true"
-        self.missing = tuple(source.options.get("missing", MISSING))
+        self.missing = missing_words(source)
         if self.option("escape", default='"') != '"' or len(self.separator) != 1:
             raise NeedsSpark("a separator of several letters, or an escape other than a doubled quote")
         self._names: list[str] | None = None  # of the columns, in the order in which the files have them
@@ -366,9 +381,12 @@ class CsvReader(FileReader):
         declared = [column.name for column in stream.columns] if self.source.schema else None
         names = self._names or declared or self._header(path)
         for texts, broken in self._texts(path, names):
-            yield _typed(texts, stream, self.missing)
+            yield typed_rows(texts, stream, self.missing, self._lines)
             if broken:
                 yield _corrupt(broken, stream)
+
+    def _lines(self, rows: pa.RecordBatch) -> list[str]:
+        return csv_lines(rows, self.separator)
 
     def _header(self, path: Path) -> list[str]:
         """Returns the names of columns as Spark makes them of the first line."""
@@ -427,34 +445,10 @@ def _opened(path: Path) -> io.TextIOWrapper:
     )
 
 
-def _typed(texts: pa.RecordBatch, stream: Stream, missing: Sequence[str]) -> pa.RecordBatch:
-    """Returns the rows in the stream's types; one with a text that is no value of its type is corrupt."""
-    columns, wrong = [], np.zeros(texts.num_rows, bool)
-    for column in stream.columns:
-        if column.name not in texts.schema.names:
-            columns.append(pa.nulls(texts.num_rows, ARROW_TYPES[column.type]))
-            continue
-        values, bad = converted(texts.column(column.name), column.type, missing)
-        columns.append(values)
-        wrong |= bad
-    rows = texts.filter(pa.array(wrong)).to_pylist() if wrong.any() else []
-    return _marked(columns, stream, wrong, [",".join(str(v or "") for v in row.values()) for row in rows])
-
-
-def _marked(
-    columns: Sequence[pa.Array], stream: Stream, wrong: Bools, contents: Sequence[str]
-) -> pa.RecordBatch:
-    """Returns rows with the column CORRUPT, which has a content for each row that is wrong."""
-    corrupt = np.full(len(wrong), None, object)
-    corrupt[wrong] = contents
-    schema = arrow_schema(stream).append(pa.field(CORRUPT, pa.string()))
-    return pa.record_batch([*columns, pa.array(corrupt, pa.string())], schema=schema)
-
-
 def _corrupt(contents: Sequence[str], stream: Stream) -> pa.RecordBatch:
     """Returns rows of which only the content is known."""
     columns = [pa.nulls(len(contents), ARROW_TYPES[column.type]) for column in stream.columns]
-    return _marked(columns, stream, np.ones(len(contents), bool), contents)
+    return marked(columns, stream, np.ones(len(contents), bool), contents)
 
 
 # --- json ---
@@ -492,7 +486,7 @@ class JsonReader(FileReader):
                 values, bad = _json_values([row.get(column.name) for row in leaves], column.type)
                 columns.append(pa.array(values, ARROW_TYPES[column.type]))
                 wrong |= bad
-            yield _marked(columns, stream, wrong, [part[index][0] for index in np.flatnonzero(wrong)])
+            yield marked(columns, stream, wrong, [part[index][0] for index in np.flatnonzero(wrong)])
 
 
 @dataclass
@@ -638,7 +632,7 @@ class XmlReader(FileReader):
                 for leaf in paths
             ]
             texts = pa.record_batch(columns, names=[column.name for column in stream.columns])
-            yield _typed(texts, stream, ("",))
+            yield typed_rows(texts, stream, ("",), json_lines)
 
     def _items(self, path: Path) -> Iterator[tuple[dict[Names, str], set[Names]]]:
         """Yields the texts of an item by their paths, and the paths of elements that it has several times."""

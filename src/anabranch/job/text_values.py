@@ -4,15 +4,17 @@
     seen.add(texts, MISSING)                           # batch by batch
     kind = seen.type()                                 # of ["1", "2.5", "NA"] it is float
     values, wrong = converted(texts, kind, MISSING)    # [1.0, 2.5, None]; wrong: which texts are no numbers
+    rows = typed_rows(texts, stream, MISSING)          # all columns; rows with a wrong value have a reason
 
-The types are those that Spark and spark/dirt would find: one wrong value in ten does not make a column of
-numbers text; rows with such a value are rejected.
+One wrong value in ten does not make a column of numbers text; rows with such a value are rejected.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -20,9 +22,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.chain.arrow_columns import ARROW_TYPES
+from anabranch.chain.arrow_columns import ARROW_TYPES, arrow_schema
+from anabranch.chain.dead_letters import CORRUPT, REASON
 from anabranch.model.arrays import Bools
 from anabranch.model.columns import ColumnType
+from anabranch.model.stream import Stream
 
 #: Texts, in any case, that are missing values in columns of numbers, booleans and timestamps.
 MISSING = ("", "na", "n/a", "null", "nan")
@@ -30,14 +34,18 @@ MISSING = ("", "na", "n/a", "null", "nan")
 #: This part of the values must be of one type; the other values are then wrong.
 MOST = 0.9
 
-_WHOLE = r"^[+-]?[0-9]{1,18}$"
+#: So much of a wrong value is shown.
+SHOWN = 60
+
+WHOLE = r"^[+-]?[0-9]+$"
+_SHORT_WHOLE = r"^[+-]?[0-9]{1,18}$"
 _LONG_WHOLE = r"^[+-]?[0-9]{19,}$"
 _INFINITE = r"[+-]?(Infinity|Inf)|NaN"
-_NUMBER = rf"^\s*([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?|{_INFINITE})\s*$"
-_BOOLEAN = r"^(?i:true|false)$"
+NUMBER = rf"^\s*([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?|{_INFINITE})\s*$"
+BOOLEAN = r"^(?i:true|false)$"
 _CLOCK = r"([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9}))?)?)?"
 _OFFSET = r"\s?(?:Z|UTC|([+-])([0-9]{1,2}):?([0-9]{2})?)"
-_TIMESTAMP = rf"^\s*([0-9]{{4}})-([0-9]{{1,2}})-([0-9]{{1,2}})(?:[ T]{_CLOCK}(?:{_OFFSET})?)?\s*$"
+TIMESTAMP = rf"^\s*([0-9]{{4}})-([0-9]{{1,2}})-([0-9]{{1,2}})(?:[ T]{_CLOCK}(?:{_OFFSET})?)?\s*$"
 #: What Arrow itself reads as a timestamp in UTC.
 _PLAIN_TIMESTAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z?)?$"
 
@@ -51,16 +59,19 @@ class TextCounts:
     number: int = 0
     boolean: int = 0
     timestamp: int = 0
+    nan: int = 0  # of those that are missing
 
     def add(self, texts: pa.Array, missing: Sequence[str]) -> None:
-        texts = texts.filter(pc.invert(_absent(texts, missing, keep_nan=True)))
+        absent = _absent(texts, missing)
+        self.nan += _count(pc.and_(absent, _matches(texts, "^NaN$")))
+        texts = texts.filter(pc.invert(absent))
         if not len(texts):
             return
         self.present += len(texts)
         self.whole += _count(_whole(texts))
-        self.number += _count(_matches(texts, _NUMBER))
-        self.boolean += _count(_matches(texts, _BOOLEAN))
-        self.timestamp += _count(_matches(texts, _TIMESTAMP))
+        self.number += _count(_matches(texts, NUMBER))
+        self.boolean += _count(_matches(texts, BOOLEAN))
+        self.timestamp += _count(_matches(texts, TIMESTAMP))
 
     def __iadd__(self, other: TextCounts) -> TextCounts:
         for name, count in vars(other).items():
@@ -70,7 +81,7 @@ class TextCounts:
     def type(self, is_time: bool = False) -> ColumnType:
         """`is_time`: the column orders the stream, so that text is of no use there."""
         if not self.present:
-            return ColumnType.STRING
+            return ColumnType.FLOAT if self.nan else ColumnType.STRING
         for count, kind in ((self.boolean, ColumnType.BOOL), (self.timestamp, ColumnType.TIMESTAMP)):
             if count == self.present:
                 return kind
@@ -93,12 +104,73 @@ def converted(texts: pa.Array, kind: ColumnType, missing: Sequence[str]) -> tupl
     return values, wrong | failed
 
 
-def _absent(texts: pa.Array, missing: Sequence[str], keep_nan: bool = False) -> pa.Array:
-    """`keep_nan`: NaN is a number that makes a column one of floats."""
+def typed_rows(
+    texts: pa.RecordBatch,
+    stream: Stream,
+    missing: Sequence[str],
+    contents: Callable[[pa.RecordBatch], list[str]],
+) -> pa.RecordBatch:
+    """Returns the rows in the stream's types, with the columns CORRUPT and REASON for those that have a text
+    which is no value of its type. `contents` gives the dead letters of rows.
+    """
+    columns, reasons = [], np.full(texts.num_rows, "", object)
+    for column in stream.columns:
+        if column.name not in texts.schema.names:
+            columns.append(pa.nulls(texts.num_rows, ARROW_TYPES[column.type]))
+            continue
+        found = texts.column(column.name)
+        values, wrong = converted(found, column.type, missing)
+        columns.append(values)
+        for row in np.flatnonzero(wrong):
+            said = f"{column.name}: {_no_value(found[row].as_py(), column.type)}"
+            reasons[row] = f"{reasons[row]}; {said}" if reasons[row] else said
+    wrong = reasons != ""
+    return marked(columns, stream, wrong, contents(texts.filter(pa.array(wrong))), reasons[wrong].tolist())
+
+
+def marked(
+    columns: Sequence[pa.Array],
+    stream: Stream,
+    wrong: Bools,
+    contents: Sequence[str],
+    reasons: Sequence[str | None] | None = None,
+) -> pa.RecordBatch:
+    """Returns rows with the columns CORRUPT and REASON; there is a content for each row that is wrong."""
+    corrupt, why = np.full(len(wrong), None, object), np.full(len(wrong), None, object)
+    corrupt[wrong] = contents
+    if reasons is not None:
+        why[wrong] = reasons
+    schema = arrow_schema(stream)
+    for name in (CORRUPT, REASON):
+        schema = schema.append(pa.field(name, pa.string()))
+    return pa.record_batch(
+        [*columns, pa.array(corrupt, pa.string()), pa.array(why, pa.string())], schema=schema
+    )
+
+
+def csv_lines(rows: pa.RecordBatch, separator: str = ",") -> list[str]:
+    """Returns the rows as lines of CSV."""
+    lines = []
+    for row in rows.to_pylist():
+        line = io.StringIO()
+        csv.writer(line, delimiter=separator, lineterminator="").writerow(row.values())
+        lines.append(line.getvalue())
+    return lines
+
+
+def _no_value(text: str, kind: ColumnType) -> str:
+    what = {
+        ColumnType.INT: "a whole number of 64 bits" if re.match(NUMBER, text) else "a number",
+        ColumnType.FLOAT: "a number",
+        ColumnType.BOOL: "true or false",
+        ColumnType.TIMESTAMP: "a timestamp",
+    }[kind]
+    return f"'{text[:SHOWN]}{'...' if len(text) > SHOWN else ''}' is not {what}"
+
+
+def _absent(texts: pa.Array, missing: Sequence[str]) -> pa.Array:
     words = pa.array([word.lower() for word in missing], pa.string())
     found = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(texts)), value_set=words)
-    if keep_nan:
-        found = pc.and_not(found, pc.fill_null(pc.equal(texts, "NaN"), False))
     return pc.or_(found, pc.is_null(texts))
 
 
@@ -108,7 +180,7 @@ def _matches(texts: pa.Array, pattern: str) -> pa.Array:
 
 def _whole(texts: pa.Array) -> pa.Array:
     """Whole numbers of 64 bits."""
-    plain = _matches(texts, _WHOLE)
+    plain = _matches(texts, _SHORT_WHOLE)
     long = _matches(texts, _LONG_WHOLE)
     if not pc.any(long).as_py():
         return plain
@@ -153,7 +225,7 @@ def _timestamps(texts: pa.Array) -> tuple[pa.Array, Bools]:
 
 def parse_timestamp(text: str) -> datetime | None:
     """Returns the moment that a text says, in UTC where it has no offset; None if it says none."""
-    found = re.fullmatch(_TIMESTAMP, text)
+    found = re.fullmatch(TIMESTAMP, text)
     if found is None:
         return None
     *parts, fraction, sign, hours, minutes = found.groups(default="0")
@@ -167,9 +239,9 @@ def parse_timestamp(text: str) -> datetime | None:
 
 
 _PATTERNS = {
-    ColumnType.FLOAT: _NUMBER,
-    ColumnType.BOOL: _BOOLEAN,
-    ColumnType.TIMESTAMP: _TIMESTAMP,
+    ColumnType.FLOAT: NUMBER,
+    ColumnType.BOOL: BOOLEAN,
+    ColumnType.TIMESTAMP: TIMESTAMP,
 }
 _CONVERSIONS = {
     ColumnType.INT: _integers,

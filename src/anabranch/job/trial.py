@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from anabranch.chain.dead_letters import checked
+from anabranch.chain.dead_letters import checked, kind_of
 from anabranch.chain.runner import Runner
 from anabranch.families.base import Shown, Table
 from anabranch.families.registry import family as family_of
@@ -97,7 +97,7 @@ class Trial:
             for batches in runner.tables[table.name].values():
                 yield rows_of(batches, table, NAME, columns)
             for letters in runner.dead:
-                dead.update(letters.column("reason").to_pylist())
+                dead.update(map(kind_of, letters.column("reason").to_pylist()))
             runner.tables.clear()
             runner.dead.clear()
 

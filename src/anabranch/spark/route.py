@@ -9,6 +9,7 @@ a look at more than one run at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.chain.arrow_columns import arrow_schema
-from anabranch.chain.dead_letters import checked
+from anabranch.chain.dead_letters import CORRUPT, REASON, checked
 from anabranch.chain.order import SOURCE_ORDER
 from anabranch.chain.packets import ORDER, Kind, Packet
 from anabranch.chain.stages import ROUTE, Sender
 from anabranch.job.source_files import parquet_rows, told_of
+from anabranch.job.text_values import csv_lines, typed_rows
 from anabranch.model.stream import Stream
 from anabranch.spark.rows import columns_of, local_path, record_batch
 
@@ -40,13 +42,35 @@ Router = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Packing = Callable[[Iterator[pa.RecordBatch], int], Iterator[list[Packet]]]
 
 
-def row_router(stream: Stream, partitions: int, parcels: str | None = None) -> Router:
-    """The function for mapInArrow on rows that Spark has read."""
+@dataclass(frozen=True)
+class TextFields:
+    """Fields of CSV, which Spark hands on as texts: `missing` are those that are no values."""
+
+    missing: tuple[str, ...]
+    separator: str
+
+    def typed(self, rows: pa.RecordBatch, stream: Stream) -> pa.RecordBatch:
+        """The rows in the stream's types, with the places beside them."""
+        texts = rows.select(range(len(stream.columns))).rename_columns([c.name for c in stream.columns])
+        typed = typed_rows(texts, stream, self.missing, lambda wrong: csv_lines(wrong, self.separator))
+        own, unread = len(stream.columns), rows.column(CORRUPT)
+        corrupt = pc.coalesce(unread, typed.column(CORRUPT))
+        reason = pc.if_else(pc.is_valid(unread), None, typed.column(REASON))
+        places = {name: rows.column(name) for name in rows.schema.names[own:] if name != CORRUPT}
+        columns = [*typed.columns[:own], *places.values(), corrupt, reason]
+        return pa.record_batch(columns, names=[*texts.schema.names, *places, CORRUPT, REASON])
+
+
+def row_router(
+    stream: Stream, partitions: int, parcels: str | None = None, texts: TextFields | None = None
+) -> Router:
+    """The function for mapInArrow on rows that Spark has read, as values or as `texts`."""
 
     def packing(batches: Iterator[pa.RecordBatch], task: int) -> Iterator[list[Packet]]:
         count = 0
         for batch in batches:
-            packets = list(packed(batch, stream, task, count))
+            rows = texts.typed(batch, stream) if texts is not None else batch
+            packets = list(packed(rows, stream, task, count))
             count += len(packets)
             yield packets
 

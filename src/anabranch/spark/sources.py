@@ -6,7 +6,7 @@ columns, nested ones under their paths (`coord.cel.ra`), in the five types of mo
 Spark keeps the offsets of every source. Of parquet files on local disks Spark only gives the names, and
 pyarrow reads them: that takes a quarter to a third of the CPU time, as Spark turns no rows into Arrow. All
 else is read by Spark's own sources, as rows with our columns that say where a row stood in the source
-(spark/route).
+(spark/route). Fields of CSV stay texts until route, which reads them as `anabranch try` does.
 
 Source order is: for files, by time of modification, then path, then place in the file; for Kafka, by the time
 of the record, then partition, then offset; for rate and generators, by their count.
@@ -31,15 +31,15 @@ from anabranch.chain.dead_letters import CORRUPT
 from anabranch.chain.order import SOURCE_ORDER
 from anabranch.job.dtd import Dtd, Elements, read_dtd
 from anabranch.job.generated_streams import schema_of
-from anabranch.job.source_files import files_below
+from anabranch.job.source_files import files_below, missing_words
 from anabranch.job.sources import has_wildcards
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.stream import Stream
 from anabranch.spark import generator
-from anabranch.spark.inferred_types import CORRUPT_RECORD, corrected
-from anabranch.spark.route import FILE_COLUMNS, file_router, row_router
+from anabranch.spark.inferred_types import CORRUPT_RECORD, corrected, types_of_texts
+from anabranch.spark.route import FILE_COLUMNS, TextFields, file_router, row_router
 from anabranch.spark.rows import DDL, FILE_NAMES
 
 FILES = ("parquet", "json", "csv", "xml")
@@ -79,7 +79,25 @@ def packets(
         files = file_names(spark, declaration.source, _parts(spark, declaration.source))
         return files.mapInArrow(file_router(stream, partitions, parcels), DDL)
     rows = read(spark, declaration, schema, stream)
-    return rows.mapInArrow(row_router(stream, partitions, parcels), DDL)
+    texts = _text_fields(declaration.source) if has_text_fields(declaration.source) else None
+    return rows.mapInArrow(row_router(stream, partitions, parcels, texts), DDL)
+
+
+#: Options that say how Spark itself makes values of the fields of CSV. In lower case.
+_VALUE_OPTIONS = {
+    *("timestampformat", "timestampntzformat", "dateformat", "locale"),
+    *("nanvalue", "positiveinf", "negativeinf"),
+}
+
+
+def has_text_fields(source: Source) -> bool:
+    """Whether Spark reads only texts, of which route makes values."""
+    return source.format == "csv" and not _VALUE_OPTIONS & {option.lower() for option in source.options}
+
+
+def _text_fields(source: Source) -> TextFields:
+    separator = str(source.options.get("sep", source.options.get("delimiter", ",")))
+    return TextFields(missing_words(source), separator if len(separator) == 1 else ",")
 
 
 def read(
@@ -92,6 +110,8 @@ def read(
     """
     frame, places = _raw(spark, declaration.source, schema)
     leaves = {field.column.name: field.expression for field in fields(schema)}
+    if has_text_fields(declaration.source):
+        leaves = {name: F.col(f"`{name}`") for name in schema.names}
     columns = [leaves[column.name].alias(f"c{index}") for index, column in enumerate(stream.columns)]
     return frame.select(*columns, *places)
 
@@ -141,7 +161,7 @@ def _cast(source: SparkColumn, kind: ColumnType) -> SparkColumn:
 
 def _options(source: Source) -> dict[str, str]:
     """Options for Spark's reader; ours are taken out, and malformed rows are kept for the dead letters."""
-    ours = ("path", "schema", "dtd", "row")
+    ours = ("path", "schema", "dtd", "row", "missing")
     options = {key: _text(value) for key, value in source.options.items() if key not in ours}
     if source.format in TEXTS:
         options.setdefault("mode", "PERMISSIVE")
@@ -180,11 +200,14 @@ def _schema(spark: SparkSession, declaration: StreamDeclaration) -> T.StructType
                 f"stream {declaration.name}: a kafka source needs a schema, "
                 'such as schema = "t double, x double"'
             )
-        options = _options(source) | ({"inferSchema": "true"} if source.format == "csv" else {})
+        texts, time = has_text_fields(source), declaration.settings.get("time")
+        options = _options(source) | {"inferSchema": str(source.format == "csv" and not texts).lower()}
         reader = spark.read.format(source.format).options(**options)
-        found = reader.load(source.path).schema
-        if source.format in TEXTS:
-            time = declaration.settings.get("time")
+        frame = reader.load(source.path)
+        found = frame.schema
+        if texts:
+            found = types_of_texts(frame, missing_words(source), time, declaration.name)
+        elif source.format in TEXTS:
             found = corrected(
                 reader, source.path or "", found, source.format == "json", time, declaration.name
             )
@@ -248,6 +271,8 @@ def _raw(spark: SparkSession, source: Source, schema: T.StructType) -> tuple[Dat
         return frame, [F.col(generator.COUNT).alias(SOURCE_ORDER)]
     if source.format in TEXTS and CORRUPT_RECORD not in schema.names:
         schema = T.StructType([*schema.fields, T.StructField(CORRUPT_RECORD, T.StringType())])
+    if has_text_fields(source):
+        schema = T.StructType([T.StructField(name, T.StringType()) for name in schema.names])
     reader = spark.readStream.format(source.format).schema(schema).options(**_options(source))
     frame = reader.load(pattern(source.path or ""))
     places = [
