@@ -7,8 +7,8 @@ from bisect import bisect_left
 
 import numpy as np
 
-from anabranch.families.filters.kernels.interval_boxes import NodeBoxes
-from anabranch.families.filters.kernels.interval_index import (
+from anabranch.families.filters.condition_index import SlotBoxes, SlotExtras
+from anabranch.families.filters.kernels.matching import (
     EQUAL,
     GREATER,
     INTEGERS,
@@ -16,8 +16,8 @@ from anabranch.families.filters.kernels.interval_index import (
     LESS,
     MISSING,
     RIGHT_FLOAT,
+    NodeBoxes,
 )
-from anabranch.families.filters.kernels.interval_index_build import SlotBoxes, SlotExtras
 from anabranch.model.arrays import Array
 
 

@@ -124,19 +124,9 @@ def having_of(spec: Aggregate, stream: Stream) -> Normal:
     names = {one.name: canonical_name(one) for one in spec.aggregations} | {ITEMS: ITEMS}
     columns = {ITEMS: ColumnType.INT}
     for one in spec.aggregations:
-        columns[canonical_name(one)] = _result_type(one, stream)
+        columns[canonical_name(one)] = one.type_in(stream)
     results = Stream("results", tuple(Column(name, kind) for name, kind in columns.items()))
     return normal_form(_renamed(spec.having, names), results)
-
-
-def _result_type(aggregation: Aggregation, stream: Stream) -> ColumnType:
-    match aggregation.function:
-        case Function.COUNT:
-            return ColumnType.INT
-        case Function.AVG:
-            return ColumnType.FLOAT
-    assert aggregation.column is not None
-    return stream.type_of(aggregation.column)
 
 
 def _renamed(term: Term, names: Mapping[str, str]) -> Term:

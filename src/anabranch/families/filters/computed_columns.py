@@ -44,14 +44,14 @@ class ComputedColumns:
         """`calls` are those of all queries that will be added, one list per query. `self.stream` is the
         stream with their columns.
         """
-        self._calls = {made.name: made for query in calls for made in query}
-        self.stream = widened(stream, self._calls.values())
+        self.calls = {made.name: made for query in calls for made in query}
+        self.stream = widened(stream, self.calls.values())
         self._operators = {operator.name: operator for operator in stream.operators}
         self._users: dict[str, dict[int, str]] = {}  # column -> numbers and names of queries
 
     def covers(self, made: Iterable[Made]) -> bool:
         """Returns whether the stream has all of these columns."""
-        return all(each.name in self._calls for each in made)
+        return all(each.name in self.calls for each in made)
 
     def add(self, number: int, name: str, made: Iterable[Made]) -> None:
         for each in made:
@@ -63,7 +63,7 @@ class ComputedColumns:
 
     def compute(self, items: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the items with the columns that any query uses now."""
-        used = [made for name, made in self._calls.items() if self._users.get(name)]
+        used = [made for name, made in self.calls.items() if self._users.get(name)]
         return with_columns(items, used, self._operators, lambda name: self._users[name].values())
 
 

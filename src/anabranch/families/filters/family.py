@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from anabranch.chain.stages import Chain, Slices
 from anabranch.families.base import Family, Shown, Table
 from anabranch.families.filters.computed_columns import made_of, widened
-from anabranch.families.filters.spec import Aggregate, Select
-from anabranch.model.columns import Column
+from anabranch.families.filters.spec import ITEMS, Aggregate, Select
+from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
 
 SELECT, AGGREGATE = "select", "aggregate"
@@ -41,8 +41,22 @@ class Filters(Family):
     def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
         stream = widened(stream, made_of(spec))
         if spec["kind"] == AGGREGATE:
-            from anabranch.families.filters.aggregate_results import aggregate_shown
-
-            return AGGREGATE, aggregate_shown(Aggregate.from_json(spec), stream)
+            return AGGREGATE, _aggregate_shown(Aggregate.from_json(spec), stream)
         outputs = Select.from_json(spec).outputs
         return SELECT, tuple(Shown(o.column, Column(o.name, stream.type_of(o.column))) for o in outputs)
+
+
+def _aggregate_shown(spec: Aggregate, stream: Stream) -> tuple[Shown, ...]:
+    from anabranch.chain.windows import edge_columns
+
+    start, end, kind = edge_columns(spec.window, stream)
+    return (
+        Shown(start, Column("window_start", kind)),
+        Shown(end, Column("window_end", kind)),
+        Shown(ITEMS, Column(ITEMS, ColumnType.INT)),
+        *(
+            Shown(column.stored, Column(column.name, column.type))
+            for column in spec.columns(stream)
+            if column.aggregation.is_shown
+        ),
+    )

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.families.filters.condition_index import ConditionIndex
-from anabranch.families.filters.kernels.interval_boxes import (
+from anabranch.families.filters.kernels.matching import (
     NodeBoxes,
     box_contains,
     contained,

@@ -23,16 +23,22 @@ import numpy as np
 from anabranch.chain.packets import Packet
 from anabranch.chain.state import State
 from anabranch.families.filters.derived_streams import DerivedStreams, LayoutBook, time_words
-from anabranch.families.filters.kernels import closed_slices, compose_windows, cut_slices
-from anabranch.families.filters.kernels.closed_slices import (
+from anabranch.families.filters.kernels import compose_windows, cut_slices
+from anabranch.families.filters.kernels.compose_windows import (
     BLOCK_WIDTH,
     LEVELS,
     ClosedArrays,
+    ComposedWindows,
     SliceBlocks,
     SliceLists,
 )
-from anabranch.families.filters.kernels.compose_windows import ComposedWindows
-from anabranch.families.filters.kernels.cut_slices import LayoutArrays, ShapeArrays, SliceRows
+from anabranch.families.filters.kernels.cut_slices import (
+    LayoutArrays,
+    ShapeArrays,
+    SliceRows,
+    empty_rows,
+    first_rows,
+)
 from anabranch.families.filters.spec import Aggregate
 from anabranch.model.arrays import Array, Ints
 from anabranch.model.columns import ColumnType
@@ -48,15 +54,6 @@ _STORED = ("id", "key", "passed", "number", "time", "position", "items", "open_l
 _OPEN = ("number", "time", "position", "items", "open_layout", "at")
 #: Of a closed slice in the state, in the order of SliceRows.
 _CLOSED = ("number", "time", "position", "items", "layout")
-
-
-def empty_rows(count: int, words: int) -> SliceRows:
-    """Room for slices."""
-    return SliceRows._make([*(np.empty(count, np.int64) for _ in range(6)), np.empty(words, np.int64)])
-
-
-def first_rows(rows: SliceRows, count: int, words: int) -> SliceRows:
-    return SliceRows._make([*(part[:count] for part in rows[:-1]), rows.words[:words]])
 
 
 class IncomingSlices:
@@ -163,7 +160,7 @@ class ClosedSlices:
         """Appends these rows to the lists of their derived streams."""
         done = 0
         while True:
-            done, self._blocks_used, self._block_words = closed_slices.link(
+            done, self._blocks_used, self._block_words = compose_windows.link(
                 slots, rows, done, self.arrays, layouts, self._blocks_used, self._block_words
             )
             if done == len(rows):
@@ -206,7 +203,7 @@ class ClosedSlices:
 
     def remove(self, slot: int) -> None:
         """Lets go of all slices of a derived stream."""
-        self.dead += int(closed_slices.unlink(slot, self.arrays))
+        self.dead += int(compose_windows.unlink(slot, self.arrays))
 
     # in the state
 
@@ -231,7 +228,7 @@ class ClosedSlices:
     def _compact(self, live: Ints, ids: Ints, book: LayoutBook) -> None:
         """Moves the slices that are alive together."""
         rows, owners = np.empty(self.used, np.int64), np.empty(self.used, np.int64)
-        count = closed_slices.list_rows(live, self.lists, rows, owners)
+        count = compose_windows.list_rows(live, self.lists, rows, owners)
         rows, owners = rows[:count], owners[:count]
         old = self.rows
         widths = book.arrays.width[old.layout[rows]]
@@ -277,6 +274,7 @@ class SliceStore:
         self.words = np.empty(0, np.int64)  # of the open slices
         self.closed = ClosedSlices()
         self.next_id = 0
+        self._time_type = np.float64 if stream.time_type is ColumnType.FLOAT else np.int64
         self._fitted = True
         self._touched: set[int] = set()  # chunks of derived streams to put
         self._layouts = 0  # how many of them the state has
@@ -365,9 +363,7 @@ class SliceStore:
         return ComposedWindows._make([*(part[:count] for part in out[:-1]), out.words[:words]])
 
     def _time_word(self, time: Time | None) -> int:
-        is_float = self.derived.stream.time_type is ColumnType.FLOAT
-        words = time_words(np.array([time or 0], np.float64 if is_float else np.int64))
-        return int(words[0])
+        return int(time_words(np.array([time or 0], self._time_type))[0])
 
     def evict(self) -> None:
         """Lets go of the slices that no window to come can need."""

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from anabranch.model.columns import Column
+from anabranch.model.columns import Column, ColumnType
 from anabranch.model.operators import Made, with_made
 from anabranch.model.stream import Stream
 from anabranch.model.window import Window
@@ -66,6 +66,9 @@ class Function(StrEnum):
     AVG = "avg"
 
 
+#: The column of results with the number of items of a window.
+ITEMS = "items"
+
 #: How the names of aggregations begin that only HAVING uses; no column of a user can be called so.
 HIDDEN = "having:"
 
@@ -82,6 +85,29 @@ class Aggregation:
     def is_shown(self) -> bool:
         return not self.name.startswith(HIDDEN)
 
+    def type_in(self, stream: Stream) -> ColumnType:
+        """Returns the type of its values."""
+        if self.function is Function.COUNT or self.column is None:
+            return ColumnType.INT
+        return ColumnType.FLOAT if self.function is Function.AVG else stream.type_of(self.column)
+
+
+@dataclass(frozen=True)
+class AggregateColumn:
+    """An aggregation of a query, and the column of the table `aggregate` in which its values are stored."""
+
+    stored: str
+    type: ColumnType
+    aggregation: Aggregation
+
+    @property
+    def name(self) -> str:
+        return self.aggregation.name
+
+
+#: How the names of stored columns begin.
+_STORED_AS = {ColumnType.INT: "int", ColumnType.FLOAT: "float", ColumnType.TIMESTAMP: "time"}
+
 
 @dataclass(frozen=True)
 class Aggregate:
@@ -97,6 +123,22 @@ class Aggregate:
     having: Term = TRUE
     made: tuple[Made, ...] = ()
     normal: Normal | None = field(default=None, compare=False)
+
+    def columns(self, stream: Stream) -> list[AggregateColumn]:
+        """Returns where the results are stored, one column per aggregation.
+
+        The table is one for all aggregate queries of a stream, which name and type their aggregates as they
+        like. So it has typed columns that each query fills from the left:
+
+            avg(en) AS mean, count(*) AS n, max(en) AS top      float_0 = mean, int_0 = n, float_1 = top
+        """
+        filled = dict.fromkeys(_STORED_AS, 0)
+        out = []
+        for aggregation in self.aggregations:
+            kind = aggregation.type_in(stream)
+            out.append(AggregateColumn(f"{_STORED_AS[kind]}_{filled[kind]}", kind, aggregation))
+            filled[kind] += 1
+        return out
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -73,6 +73,15 @@ class SliceRows(NamedTuple):
     words: Ints
 
 
+def empty_rows(count: int, words: int) -> SliceRows:
+    """Room for slices."""
+    return SliceRows._make([*(np.empty(count, np.int64) for _ in range(6)), np.empty(words, np.int64)])
+
+
+def first_rows(rows: SliceRows, count: int, words: int) -> SliceRows:
+    return SliceRows._make([*(part[:count] for part in rows[:-1]), rows.words[:words]])
+
+
 class ShapeArrays(NamedTuple):
     """Windows with a base, a size and a step.
 

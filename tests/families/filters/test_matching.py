@@ -1,33 +1,55 @@
-"""The walk over the index against every slot on every row, and the parts of the index against plain words."""
+"""From items to the queries that they belong to, part by part: the walk over the index against every slot on
+every row, codes in the order of what they stand for, containment of boxes, users of nodes against lists.
+"""
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.families.filters.kernels.interval_index import (
+from anabranch.families.filters.condition_index import (
+    SlotBoxes,
+    SlotExtras,
+    build_index,
+    constants_of,
+    search_tree,
+)
+from anabranch.families.filters.kernels.matching import (
     BOTH_FLOAT,
     GREATEST,
     INTEGERS,
     LEFT_FLOAT,
     MISSING,
     RIGHT_FLOAT,
+    NodeBoxes,
+    box_contains,
     bucket_of,
-    walk,
-)
-from anabranch.families.filters.kernels.interval_index_build import (
-    SlotBoxes,
-    SlotExtras,
-    build_index,
+    contained,
+    fan_out,
     fill_cells,
-    search_tree,
+    float_codes,
+    next_container,
+    owners_of,
+    renumber,
+    text_codes,
+    walk,
 )
 from anabranch.model.arrays import Array
 from tests.drawn import examples
-from tests.oracles.interval_index import bucket_of_plain, fill_cells_plain, match_plain
+from tests.oracles.interval_index import (
+    box_contains_plain,
+    bucket_of_plain,
+    fill_cells_plain,
+    float_codes_plain,
+    match_plain,
+    text_codes_plain,
+)
 
 COLUMNS, ROWS = 3, 40
 EXTREMES = np.array([MISSING, MISSING + 1, -1, 0, 1, GREATEST - 1, GREATEST])
@@ -171,3 +193,100 @@ def test_fill_cells(seed: int, height: int, width: int) -> None:
         fill_cells(ranges, slots, height, width), fill_cells_plain(ranges, slots, height, width), strict=True
     ):
         assert found.tolist() == expected.tolist()
+
+
+# codes and boxes
+
+TEXTS = st.lists(
+    st.text(max_size=12) | st.sampled_from(["", "a", "a\0", "longprefix1", "longprefix2", "longpref"])
+)
+
+
+@settings(max_examples=examples(200))
+@given(st.lists(st.floats(), min_size=1))
+def test_float_codes(values: list[float]) -> None:
+    array = np.array(values)
+    codes = np.empty(len(array), np.int64)
+    float_codes(array.view(np.int64), codes)
+    assert codes.tolist() == float_codes_plain(array).tolist()
+    for value, code in zip(values, codes.tolist(), strict=True):
+        assert math.isnan(value) == (code == MISSING)
+        assert math.isnan(value) or all(
+            (value < v) == (code < c) for v, c in zip(values, codes, strict=True) if v == v
+        )
+
+
+@settings(max_examples=examples(300))
+@given(TEXTS, TEXTS)
+def test_text_codes(values: list[str], constants: list[str]) -> None:
+    known = sorted({constant.encode() for constant in constants})
+    column = pa.array(values, pa.string())
+    codes = np.empty(len(values), np.int64)
+    _, start, data = column.buffers()
+    starts = np.frombuffer(start, np.int32)[: len(values) + 1] if values else np.zeros(1, np.int32)
+    text_codes(starts, np.frombuffer(data or b"\0", np.uint8), constants_of(known), codes)
+    assert codes.tolist() == text_codes_plain([value.encode() for value in values], known).tolist()
+
+
+@settings(max_examples=examples(100))
+@given(st.integers(0, 2**32))
+def test_containment_of_boxes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, 3, 12)
+    begin = np.cumsum(size) - size
+    low = rng.integers(0, 4, (int(size.sum()), 2))
+    boxes = NodeBoxes(low, low + rng.integers(0, 4, low.shape), begin, size)
+    order = rng.permutation(12).astype(np.int32)
+    for node in range(12):
+        wider = [
+            index
+            for index in range(12)
+            if order[index] != node and box_contains_plain(boxes, order[index], node)
+        ]
+        assert next_container(boxes, order, 0, 12, node) == (wider[0] if wider else 12)
+        inner = [other for other in order[:9] if other != node and box_contains_plain(boxes, node, other)]
+        assert contained(boxes, order, 9, node).tolist() == inner
+        assert all(box_contains(boxes, node, other) for other in inner)
+
+
+# from nodes to users
+
+NODE_COUNT = 5
+NODES_OF_ROWS = st.lists(st.lists(st.integers(0, NODE_COUNT - 1), unique=True).map(sorted), max_size=8)
+USERS = st.lists(st.lists(st.integers(0, 99), max_size=3), min_size=NODE_COUNT, max_size=NODE_COUNT)
+
+
+def _csr(lists: list[list[int]], kind: type) -> tuple[np.ndarray, np.ndarray]:
+    return np.cumsum([0, *map(len, lists)]), np.array([entry for part in lists for entry in part], kind)
+
+
+@given(NODES_OF_ROWS, USERS)
+def test_fan_out(rows: list[list[int]], users: list[list[int]]) -> None:
+    kept, offsets, found = fan_out(*_csr(rows, np.int32), *_csr(users, np.int32))
+    plain = [[user for node in nodes for user in users[node]] for nodes in rows]
+    assert kept.tolist() == [row for row, names in enumerate(plain) if names]
+    parts = [found[a:b].tolist() for a, b in pairwise(offsets)]
+    assert parts == [names for names in plain if names]
+
+
+@given(NODES_OF_ROWS, st.lists(st.integers(-1, NODE_COUNT - 1), max_size=6))
+def test_owners_of(rows: list[list[int]], node_of_slot: list[int]) -> None:
+    """Slots of one node are chained, the youngest first."""
+    first, peer = np.full(NODE_COUNT, -1), np.full(len(node_of_slot), -1)
+    chains: dict[int, list[int]] = {}
+    for slot, node in enumerate(node_of_slot):
+        if node >= 0:
+            peer[slot], first[node] = first[node], slot
+            chains.setdefault(node, []).insert(0, slot)
+    found_rows, found_slots = owners_of(*_csr(rows, np.int32), first, peer)
+    plain = [(row, slot) for row, nodes in enumerate(rows) for node in nodes for slot in chains.get(node, [])]
+    assert list(zip(found_rows.tolist(), found_slots.tolist(), strict=True)) == plain
+
+
+@given(st.lists(st.integers(0, 19), max_size=30))
+def test_renumber(codes: list[int]) -> None:
+    new, places = np.array(codes, np.int32), np.full(20, -1, np.int32)
+    old = renumber(new, places)
+    assert old.tolist() == list(dict.fromkeys(codes))
+    assert old[new].tolist() == codes
+    assert (places == -1).all()

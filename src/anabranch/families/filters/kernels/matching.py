@@ -1,10 +1,13 @@
-"""Which conditions each row satisfies: a walk over hubs, each with an index of intervals.
+"""From items to the queries that they belong to: which conditions each item satisfies, and whose they are.
 
-The rows come as codes (int64[columns, rows], MISSING where there is no value), the result is CSR row ->
-nodes, ascending, each node once. Cells only propose: every bound is checked.
+    values --> codes --> walk over the index of conditions --> nodes of each item --> users of each item
 
-A *slot* is one conjunction of a condition, its *node*. A *hub* is the root, or a condition with so many
-others below it that it pays to look at them only on the rows that satisfy the hub. How a hub's slots are
+Codes are int64[columns, rows], in the order of the values that they stand for, as `predicates/codes.py`
+defines them; MISSING where there is no value. The nodes of all rows are CSR: row i owns
+`nodes[offsets[i]:offsets[i + 1]]`, ascending, each node once.
+
+The index. A *slot* is one conjunction of a condition, its *node*. A *hub* is the root, or a condition with so
+many others below it that it pays to look at them only on the rows that satisfy the hub. How a hub's slots are
 looked at:
 
     few          tested one by one
@@ -18,10 +21,11 @@ looked at:
                   |  +-+-----+ | |
                   +------------+---  column x
 
-A branch that goes either way at random costs as much as thirty comparisons. So buckets are found by counting,
-16 ends at a time, and a slot that does not fit is written all the same, and overwritten by the next.
+Cells only propose: every bound is checked. A branch that goes either way at random costs as much as thirty
+comparisons. So buckets are found by counting, 16 ends at a time, and a slot that does not fit is written all
+the same, and overwritten by the next.
 
-`interval_index_build.py` builds the index.
+`condition_index.py` builds the index.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anabranch.model.arrays import Bytes, Ints, Ints32
-from anabranch.numeric.jit import int64, kernel, leaf
+from anabranch.numeric.jit import int64, kernel, leaf, twig, zero
 
 unsigned = np.uint64  # an unsigned index is not checked for being negative, an index from the end
 
@@ -300,3 +304,250 @@ def walk(index: IntervalIndex, codes: Ints, row: int, offsets: Ints, nodes: Ints
         row += 1
         offsets[row] = end
     return row
+
+
+@kernel
+def fill_cells(ranges: Ints, slots: Ints32, height: int, width: int) -> tuple[Ints, Ints32]:
+    """Returns CSR cell -> slots. ranges int64[4, n]: first and last row, first and last column."""
+    start = np.zeros(height * width + 1, np.int64)
+    for index in range(len(slots)):
+        for y in range(ranges[0, index], ranges[1, index] + 1):
+            for x in range(ranges[2, index], ranges[3, index] + 1):
+                start[y * width + x + 1] += 1
+    for cell in range(height * width):
+        start[cell + 1] += start[cell]
+    entry = np.empty(start[-1], np.int32)
+    fill = start[:-1].copy()
+    for index in range(len(slots)):
+        for y in range(ranges[0, index], ranges[1, index] + 1):
+            for x in range(ranges[2, index], ranges[3, index] + 1):
+                entry[fill[y * width + x]] = slots[index]
+                fill[y * width + x] += 1
+    return start, entry
+
+
+# values as codes
+
+_MAGNITUDE = 2**63 - 1
+_INFINITY = 0x7FF0000000000000
+TEXT_HEAD = 8  # so many bytes of a string make an integer
+
+
+class TextConstants(NamedTuple):
+    """Sorted strings, searched by their first eight bytes and compared in full only where these are equal."""
+
+    start: Ints32  # int32[n + 1]
+    bytes: Bytes  # uint8[...]
+    tree: Ints  # int64[...]: the distinct heads
+    levels: int
+    head: Ints  # int64[h]
+    first: Ints  # int64[h + 1]: the first constant with that head
+
+
+@kernel
+def float_codes(bits: Ints, codes: Ints) -> None:
+    """bits int64[n], the float64 values as they lie in memory; codes int64[n]."""
+    for row in range(len(bits)):
+        magnitude = bits[row] & _MAGNITUDE
+        code = magnitude if bits[row] >= 0 else -magnitude
+        codes[row] = code if magnitude <= _INFINITY else MISSING
+
+
+@twig
+def _head_of(start: int, end: int, data: Bytes) -> int:
+    """The first eight bytes as a number in the same order: filled up with zeros, the top bit inverted."""
+    head = np.uint64(0)
+    for index in range(start, start + TEXT_HEAD):
+        head = (head << np.uint64(8)) | (np.uint64(data[index]) if index < end else np.uint64(0))
+    return int(np.int64(head ^ np.uint64(1 << 63)))
+
+
+@twig
+def _compare(start: int, end: int, data: Bytes, other: int, other_end: int, others: Bytes) -> int:
+    """-1, 0 or 1: byte by byte, the shorter one first."""
+    while start < end and other < other_end:
+        if data[start] != others[other]:
+            return -1 if data[start] < others[other] else 1
+        start += 1
+        other += 1
+    return int(start < end) - int(other < other_end)
+
+
+@kernel
+def text_codes(start: Ints32, data: Bytes, constants: TextConstants, codes: Ints) -> None:
+    """start int32[n + 1] and data uint8[...] of an Arrow string column; codes int64[n]."""
+    for row in range(len(codes)):
+        begin, end = start[row], start[row + 1]
+        head = _head_of(begin, end, data)
+        bucket = bucket_of(constants.tree, zero(), constants.levels, head)
+        low = constants.first[bucket]
+        codes[row] = 2 * low
+        if bucket > 0 and constants.head[bucket - 1] == head:
+            high = low
+            low = constants.first[bucket - 1]
+            while low < high:  # the first constant that is not less
+                middle = (low + high) // 2
+                sign = _compare(
+                    begin, end, data, constants.start[middle], constants.start[middle + 1], constants.bytes
+                )
+                if sign == 0:
+                    codes[row] = 2 * middle + 1
+                    break
+                if sign > 0:
+                    low = middle + 1
+                else:
+                    high = middle
+            else:
+                codes[row] = 2 * low
+
+
+# which conditions contain which, judged by their boxes: a quick test before the exact one
+#
+# It never misses a node that contains another. A node that it finds may still not contain the other, where it
+# has holes or gaps. A node can have several boxes (an OR): it contains another if each box of the other lies
+# in one of its own.
+
+
+class NodeBoxes(NamedTuple):
+    low: Ints  # int64[boxes, columns]
+    high: Ints  # int64[boxes, columns]
+    first: Ints  # int64[nodes]: the first box of each node
+    boxes: Ints  # int64[nodes]: how many boxes it has, one after the other
+
+
+@leaf
+def _lies_within(low: Ints, high: Ints, box: int, other: int) -> bool:
+    """Looks at all columns: to stop at the first that fails would be a branch that goes either way."""
+    beyond = False
+    for column in range(low.shape[1]):
+        beyond |= (low[other, column] > low[box, column]) | (high[other, column] < high[box, column])
+    return not beyond
+
+
+@leaf
+def _contains(boxes: NodeBoxes, wide: int, narrow: int) -> bool:
+    low, high, first, counts = boxes
+    for box in range(first[narrow], first[narrow] + counts[narrow]):
+        other, end = first[wide], first[wide] + counts[wide]
+        while other < end and not _lies_within(low, high, box, other):
+            other += 1
+        if other == end:
+            return False
+    return True
+
+
+@kernel
+def box_contains(boxes: NodeBoxes, wide: int, narrow: int) -> bool:
+    """Returns whether each box of `narrow` lies within a box of `wide`."""
+    return _contains(boxes, wide, narrow)
+
+
+@kernel
+def next_container(boxes: NodeBoxes, order: Ints32, index: int, end: int, node: int) -> int:
+    """Returns the first index in order[index:end] whose node contains `node`, or `end`."""
+    while index < end:
+        if order[index] != node and _contains(boxes, int64(order[index]), node):
+            return index
+        index += 1
+    return end
+
+
+@kernel
+def contained(boxes: NodeBoxes, order: Ints32, end: int, node: int) -> Ints32:
+    """Returns the nodes in order[:end] that `node` contains, without itself."""
+    found = np.empty(end, np.int32)
+    count = 0
+    for index in range(end):
+        if order[index] != node and _contains(boxes, node, int64(order[index])):
+            found[count] = order[index]
+            count += 1
+    return found[:count]
+
+
+# from the nodes of each row to the users of those nodes
+
+
+@kernel
+def fan_out(offsets: Ints, nodes: Ints32, user_offsets: Ints, users: Ints32) -> tuple[Ints, Ints32, Ints32]:
+    """The users of every row: those of all its nodes, one after the other.
+
+    offsets, nodes: row -> nodes (int64[n + 1], int32[...]); user_offsets, users: node -> users.
+    Returns the rows that have users (int64[m]), and for these row -> users (int32[m + 1], int32[...]).
+    """
+    rows = len(offsets) - 1
+    total = 0
+    with_users = 0
+    for row in range(rows):
+        count = 0
+        for index in range(offsets[row], offsets[row + 1]):
+            node = nodes[index]
+            count += user_offsets[node + 1] - user_offsets[node]
+        total += count
+        if count:
+            with_users += 1
+    kept = np.empty(with_users, np.int64)
+    out_offsets = np.empty(with_users + 1, np.int32)
+    out = np.empty(total, np.int32)
+    out_offsets[0] = 0
+    filled = 0
+    at = 0
+    for row in range(rows):
+        before = at
+        for index in range(offsets[row], offsets[row + 1]):
+            node = nodes[index]
+            for user in range(user_offsets[node], user_offsets[node + 1]):
+                out[at] = users[user]
+                at += 1
+        if at > before:
+            kept[filled] = row
+            filled += 1
+            out_offsets[filled] = at
+    return kept, out_offsets, out
+
+
+@kernel
+def renumber(codes: Ints32, new_codes: Ints32) -> Ints32:
+    """Numbers codes anew, from 0 in the order in which they first come, in place; returns the old code of
+    each new one.
+
+    new_codes int32[all codes], all -1 before and after.
+    """
+    count = 0
+    old = np.empty(min(len(codes), len(new_codes)), np.int32)
+    for index in range(len(codes)):
+        code = codes[index]
+        if new_codes[code] < 0:
+            new_codes[code] = count
+            old[count] = code
+            count += 1
+        codes[index] = new_codes[code]
+    for index in range(count):
+        new_codes[old[index]] = -1
+    return old[:count]
+
+
+@kernel
+def owners_of(offsets: Ints, nodes: Ints32, slot_of: Ints, peer: Ints) -> tuple[Ints, Ints]:
+    """The slots of every row, row after row: those of all its nodes.
+
+    slot_of: node -> its first slot or -1; peer: slot -> the next slot of the same node or -1.
+    Returns a row (int64[...]) and a slot (int64[...]) for each pair of them, by ascending row.
+    """
+    total = 0
+    for index in range(len(nodes)):
+        slot = slot_of[nodes[index]]
+        while slot >= 0:
+            total += 1
+            slot = peer[slot]
+    rows = np.empty(total, np.int64)
+    slots = np.empty(total, np.int64)
+    at = 0
+    for row in range(len(offsets) - 1):
+        for index in range(offsets[row], offsets[row + 1]):
+            slot = slot_of[nodes[index]]
+            while slot >= 0:
+                rows[at] = row
+                slots[at] = slot
+                at += 1
+                slot = peer[slot]
+    return rows, slots
