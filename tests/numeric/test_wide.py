@@ -20,7 +20,6 @@ from anabranch.numeric.wide import (
     filled,
     load,
     prefetch,
-    rows,
     spread,
     store,
 )
@@ -97,11 +96,3 @@ def test_choices_as_one_by_one(words: np.ndarray, bit: int, places: np.ndarray, 
     expected = [int(table[place]) if some else 0 for place, some in zip(places[1:], has, strict=True)]
     assert chosen.tolist() == [-1, -1, *expected, -1, -1]
     assert flags.tolist() == [9, 9, *has.tolist(), 9, 9]
-
-
-def test_rows_begin_with_a_line_of_the_cache() -> None:
-    for count in range(1, 20):
-        made = rows(count, 2 * WORDS)
-        assert made.shape == (count, 2 * WORDS)
-        assert made.flags.c_contiguous
-        assert made.ctypes.data % 64 == 0

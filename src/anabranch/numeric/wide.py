@@ -12,14 +12,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core.cgutils import get_or_insert_function
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
-
-from anabranch.model.arrays import Array
 
 #: Words in a wide value.
 WORDS = 8
@@ -34,15 +31,6 @@ _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, WORDS)
 _INDEX = ir.IntType(32)
 _NUMBERS = ir.VectorType(_INDEX, NUMBERS)
-
-
-def rows(count: int, words: int) -> Array:
-    """Rows of words, int64[count, words], each of a multiple of WORDS and none across two lines of a cache
-    more than it must be.
-    """
-    some = np.empty(count * words + WORDS, np.int64)
-    skipped = -(some.ctypes.data // some.itemsize) % WORDS
-    return some[skipped : skipped + count * words].reshape(count, words)
 
 
 def _instruction(function: Callable[..., Any]) -> Any:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anabranch.families.clusters.kernels.level_cells import (
+from anabranch.families.clusters.kernels.window_forest import (
     RINGS,
     LevelCells,
     fill_cells,
     move_down,
     new_cells,
-    with_room,
 )
 
 SIDE = 0.25
@@ -51,9 +50,8 @@ def test_points_come_and_go(axes: int) -> None:
     rng = np.random.default_rng(axes)
     points = rng.normal(0, 1, (400, axes)) + np.linspace(-2, 2, 400)[:, None]
     room, first = points.copy(), 0
-    cells = new_cells(100, len(points), axes, 0)
+    cells = new_cells(len(points), len(points), axes, 0)
     for stop in (100, 250, 400):
-        cells = with_room(cells, stop - first)
         assert fill_cells(cells, room, stop - first, SIDE)
         _check(cells, points[first:stop])
         gone = 60

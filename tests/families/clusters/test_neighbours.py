@@ -10,17 +10,19 @@ from anabranch.families.clusters.kernels.neighbour_lists import (
     NeighbourLists,
     QueryRanges,
     add_points,
+    cell_side,
     copy_lists,
     entries_of,
+    fill_grid,
     in_order,
     neighbour_in,
+    new_grid,
     new_lists,
     new_query_ranges,
     rank_again,
     rank_in,
     rank_of,
 )
-from anabranch.families.clusters.kernels.search_grid import cell_side, fill_grid, new_grid
 from tests.oracles.dbscan import distances
 
 Patterns = list[tuple[float, int]]

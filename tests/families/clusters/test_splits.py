@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from anabranch.chain.balance import Division, Patience
 from anabranch.chain.runner import Runner
 from anabranch.chain.state import State
-from anabranch.families.clusters import group_zones
+from anabranch.families.clusters import neighbourhood
 from anabranch.families.clusters.cluster_group import ClusterGroup
 from anabranch.families.clusters.family import ClustersFamily
 from anabranch.families.clusters.spec import Clusters, Emit
@@ -29,7 +29,7 @@ RESTLESS = ClustersFamily(Patience(batches=1, hot=0.0, least=1))
 @pytest.fixture(autouse=True)
 def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Splits also where both sides need all points."""
-    monkeypatch.setattr(group_zones, "WORTH", 1.0)
+    monkeypatch.setattr(neighbourhood, "WORTH", 1.0)
 
 
 @settings(
@@ -57,7 +57,7 @@ def test_a_crowd_under_many_splits(seed: int, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         ClusterGroup, "merge", lambda self, reports: merges.append(len(reports)) or merge(self, reports)
     )
-    monkeypatch.setattr(group_zones, "division", _by_turns)
+    monkeypatch.setattr(neighbourhood, "division", _by_turns)
     case = crowd(seed)
     split = run_local(case, cuts=range(0, 1200, 37), zones=4, stops=[7, 20], made=RESTLESS)
     assert split.results == CUSTOMER.oracle(case)
@@ -92,7 +92,7 @@ def _zones(runner: Runner) -> list[State]:
 
 
 def test_one_heavy_group_is_spread_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_zones, "WORTH", 0.9)
+    monkeypatch.setattr(neighbourhood, "WORTH", 0.9)
     runner, whole = (Runner(PLANE, made, zones) for made, zones in _FAMILIES)
     for start in range(0, 20_000, 500):
         for each in (runner, whole):
@@ -125,7 +125,7 @@ def test_rebalance_splits_at_once() -> None:
 
 
 def test_ranges_that_reach_everywhere_are_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_zones, "WORTH", 0.9)
+    monkeypatch.setattr(neighbourhood, "WORTH", 0.9)
     runner = Runner(PLANE, ClustersFamily(), 2)
     wide = Clusters(50.0, 3, ("a", "b"), Window("rows", 500, 250), emit=Emit.SUMMARY)
     runner.batch(_items(0, 1000), [Activate(0, "q", wide.to_json())])

@@ -8,8 +8,8 @@ import pytest
 
 from anabranch.chain.runner import Runner
 from anabranch.chain.state import State
+from anabranch.families.clusters.cluster_group import PER_CHUNK
 from anabranch.families.clusters.family import ClustersFamily
-from anabranch.families.clusters.point_store import PER_CHUNK
 from anabranch.families.clusters.spec import Clusters, Emit
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control_log import Activate, Cancel, End

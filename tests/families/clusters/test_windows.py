@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from anabranch.families.clusters.group_query import GroupQuery, exact
-from anabranch.families.clusters.spec import Clusters, Emit
+from anabranch.families.clusters.cluster_group import GroupQuery
+from anabranch.families.clusters.spec import Clusters, Emit, exact_window
 from anabranch.model.columns import ColumnType
 from anabranch.model.window import AtEnd, Window
 from tests.families.clusters.runs import line_items, line_stream, query, results_of, rows, span, windows
@@ -150,7 +150,7 @@ def test_a_stream_without_time_has_windows_in_rows() -> None:
 def test_skipping_stops_at_the_first_window_that_is_not_over() -> None:
     stream = line_stream(ColumnType.FLOAT)
     for size, step in ((0.3, 0.1), (0.1, 0.7), (1 / 3, 1 / 7)):
-        window = exact(Window("range", size, step), stream)
+        window = exact_window(Window("range", size, step), stream)
         group_query = GroupQuery(0, "q", Clusters(1.0, 1, ("x",), window), None, 0)
         for time in (0.0, 0.1, 0.30000000000000004, 1.0, 1e6, 1e6 + 0.1):
             group_query.skip_to(time, 0.0)

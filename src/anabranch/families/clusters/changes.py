@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from anabranch.families.clusters.kernels.roles import CORE, NOISE
+from anabranch.families.clusters.kernels.point_roles import CORE, NOISE
 from anabranch.families.clusters.structure import WindowClusters
 from anabranch.model.arrays import Array, Bytes, Ints
 

@@ -3,9 +3,21 @@
     group.add_query(query)            group.add_items(items)        packets of rows come from
     group.remove_query(number, time)  group.reach_time(last)        group.packets()
 
-Points are added to the structure only up to the next window that is due, so a window never holds a point
-newer than its end. The times at which windows end, of all queries together, are the paper's meta query: here
-two heaps, one by position and one by time.
+**Points** are the items that pass the condition of the group's queries and have all coordinates. Of an item
+only its id, its time and its coordinates are kept, as long as a window can still hold it (`PointStore`).
+Positions count the points of the group in stream order.
+
+**Windows** are numbered from 0 here. ROWS windows are complete with their last item. RANGE windows are
+complete when time reaches their end. Only an item can bring that about, whether the query sees it or not, or
+the moment of the query's cancellation. So whether a window comes out never depends on how the stream is cut
+into batches, also where control and lateness meet:
+
+    lateness 2, items at 5 and 10, RANGE 4 STEP 4, cancel = 7     windows [5, 9) ... progress has reached 8
+    when 10 has been seen and waits; the window that ends at 9 is not complete at 7, and never comes out
+
+**The meta query** of the paper is the times at which windows end, of all queries together: here two heaps,
+one by position and one by time. Points are added to the structure only up to the next window that is due, so
+a window never holds a point newer than its end.
 
     points              0 1 2 3 4 5 6 7 8 9
     q1 ROWS 4 STEP 3          |     |     |     add 0..3, q1 is due; add 4 and 5, q2 is due;
@@ -36,23 +48,31 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.chain import control
+from anabranch.chain.arrow_columns import floats_of, times_of
 from anabranch.chain.packets import Packet
 from anabranch.chain.state import Arrays, State
 from anabranch.families.clusters.changes import WindowMembers, compare
-from anabranch.families.clusters.cluster_rows import ClusterRows
+from anabranch.families.clusters.cluster_rows import ClusterRows, WindowEdges
 from anabranch.families.clusters.group_part import GroupArea, GroupPart, merge_reports
-from anabranch.families.clusters.group_query import GroupQuery, exact_spec, with_progress
-from anabranch.families.clusters.kernels.roles import summarise
-from anabranch.families.clusters.point_store import PointStore
-from anabranch.families.clusters.spec import Emit
+from anabranch.families.clusters.kernels.point_roles import summarise
+from anabranch.families.clusters.spec import Clusters, Emit, exact_spec
 from anabranch.families.clusters.structure import (
     ClusterStructure,
     Labeller,
     WindowClusters,
     distinct_windows,
 )
-from anabranch.model.arrays import Floats, Ints
-from anabranch.model.stream import Stream, Time
+from anabranch.model.arrays import Array, Floats, Ints
+from anabranch.model.stream import NUMBER, Stream, Time
+from anabranch.model.window import AtEnd
+from anabranch.predicates.evaluate import evaluate
+from anabranch.predicates.terms import TRUE, Term
+
+PER_CHUNK = 4096
+_ID, _TIME, _AXIS = "id", "time", "axis"
+
+#: The index of the next window while the first one is not known, because the stream has no item yet.
+UNKNOWN = -1
 
 #: After so many points it is computed again which of them are still needed.
 _LOOK_AGAIN = 512
@@ -62,6 +82,211 @@ _LOOK_AGAIN = 512
 _AS_ONE, _LOOKS, _MERGES = 16, 32, 3
 
 WindowEnd = tuple[Time, int, int]  # the end of a window, the number of its query, the index of the window
+
+
+# points
+
+
+class PointStore:
+    """Positions first..stop of a group. Columns: id, time (if the stream has one), axis 0, axis 1, ..."""
+
+    def __init__(self, stream: Stream, by: Sequence[str], condition: Term) -> None:
+        self.stream, self.by, self.condition = stream, tuple(by), condition
+        self.first = 0
+        self.stop = 0  # the position of the next point
+        self._saved = 0  # positions before this are in the state
+        self._rows: list[pa.RecordBatch] = []
+        self._times: Array | None = None
+        self._coordinates: Floats | None = None
+
+    def add(self, items: pa.RecordBatch) -> int:
+        """Adds the items that pass the condition and have all coordinates; returns how many."""
+        mask = np.ones(items.num_rows, bool) if self.condition == TRUE else evaluate(self.condition, items)
+        axes = [floats_of(items, name) for name in self.by]
+        for axis in axes:
+            mask = mask & ~np.isnan(axis)
+        added = int(np.count_nonzero(mask))
+        if added:
+            columns = {_ID: items.column(self.stream.id or NUMBER).filter(pa.array(mask))}
+            if self.stream.time is not None:
+                columns[_TIME] = pa.array(times_of(items, self.stream)[mask])
+            for number, axis in enumerate(axes):
+                columns[f"{_AXIS} {number}"] = pa.array(axis[mask])
+            self._rows.append(pa.record_batch(columns))
+            self._times = self._coordinates = None
+            self.stop += added
+        return added
+
+    def drop_before(self, position: int) -> None:
+        position = min(position, self.stop)
+        if position > self.first:
+            self._rows = [self._joined().slice(position - self.first)] if position < self.stop else []
+            self.first = position
+            self._times = self._coordinates = None
+
+    def position_at(self, time: Time) -> int:
+        """The position of the first point at or after a time; that of the next point, if there is none."""
+        return self.first + int(np.searchsorted(self.times, time))
+
+    @property
+    def times(self) -> Array:
+        if self._times is None:
+            self._times = self._column(_TIME).to_numpy() if self._rows else np.empty(0, np.int64)
+        return self._times
+
+    @property
+    def ids(self) -> pa.Array:
+        return self._column(_ID)
+
+    def ids_at(self, positions: Ints) -> pa.Array:
+        return self.ids.take(pa.array(positions - self.first))
+
+    def coordinates(self, low: int, high: int) -> Floats:
+        """[high - low, axes] of the points at positions low..high"""
+        if self._coordinates is None:
+            axes = [self._column(f"{_AXIS} {number}").to_numpy() for number in range(len(self.by))]
+            self._coordinates = np.column_stack(axes)
+        return self._coordinates[low - self.first : high - self.first]
+
+    def _column(self, name: str) -> pa.Array:
+        return self._joined().column(name)
+
+    def _joined(self) -> pa.RecordBatch:
+        if len(self._rows) > 1:
+            self._rows = [pa.concat_batches(self._rows)]
+        return self._rows[0]
+
+    # the state
+
+    def rows(self) -> pa.RecordBatch | None:
+        """All points, for another zone; None if there are none."""
+        return self._joined() if self._rows else None
+
+    def restore(self, rows: pa.RecordBatch | None, stop: int) -> None:
+        """Takes the points that another zone had; `stop` is the position of the next one."""
+        self._rows = [] if rows is None else [rows]
+        self.stop, self.first = stop, stop - (rows.num_rows if rows is not None else 0)
+        self._saved = self.first
+
+    def save_all_again(self) -> None:
+        """For a group that gets another key: nothing is in the state under that key."""
+        self._saved = self.first
+
+    def save(self, state: State, prefix: str) -> None:
+        """Puts the chunks that have new points and drops those that no window needs."""
+        least = self.first // PER_CHUNK
+        for key in state.keys(prefix):
+            if int(key.removeprefix(prefix)) < least or self.first == self.stop:
+                state.drop(key)
+        if self.first == self.stop:
+            self._saved = self.stop
+            return
+        rows = self._joined()
+        for chunk in range(max(least, self._saved // PER_CHUNK), -(-self.stop // PER_CHUNK)):
+            low = max(self.first, chunk * PER_CHUNK)
+            high = min(self.stop, (chunk + 1) * PER_CHUNK)
+            if high > self._saved:
+                state.put(f"{prefix}{chunk:012d}", rows.slice(low - self.first, high - low))
+        self._saved = self.stop
+
+    def load(self, state: State, prefix: str, stop: int) -> None:
+        """Reads the points from the state; `stop` is the position of the next one."""
+        self._rows = [rows for key in state.keys(prefix) if (rows := state.rows(key)) is not None]
+        self.stop = self._saved = stop
+        self.first = stop - sum(rows.num_rows for rows in self._rows)
+
+
+# queries and their windows
+
+
+@dataclass
+class GroupQuery:
+    """A query of a group and how far it has got."""
+
+    number: int
+    name: str
+    spec: Clusters
+    activate: Time | None
+    first_position: int  # of the first point that it sees
+    window_index: int = UNKNOWN  # of its next window
+    next_cluster: int = 1  # the number of its next new cluster, for EMIT CHANGES
+
+    def __post_init__(self) -> None:
+        if self.spec.window.by_rows or self.activate is None:
+            self.window_index = max(self.window_index, 0)
+
+    @property
+    def progress(self) -> list[int]:
+        return [self.number, self.first_position, self.window_index, self.next_cluster]
+
+    def set_origin(self, origin: Time) -> None:
+        """Finds the first window after the query's activation, once the stream's first item is known."""
+        if self.window_index == UNKNOWN:
+            assert self.activate is not None
+            self.window_index = 0
+            if self.activate >= origin:
+                self.window_index = _first_above(self.activate, origin, self.spec.window.step)
+
+    def edges(self, origin: Time | None) -> tuple[Time, Time]:
+        """(start, end) of the next window: times, or rows from 0 at activation."""
+        window = self.spec.window
+        if window.by_rows:
+            start = self.window_index * window.step
+        else:
+            assert origin is not None
+            start = origin + self.window_index * window.step
+        return start, start + window.size
+
+    def skip_to(self, time: Time, origin: Time) -> None:
+        """Goes on to the first window that ends after `time`; for windows that are known to hold nothing."""
+        window = self.spec.window
+        index = _first_above(time - window.size, origin, window.step)
+        # the end of a window is (origin + index * step) + size: this corrects the rounding above
+        while index > self.window_index and _end(origin, index - 1, window.step, window.size) > time:
+            index -= 1
+        while _end(origin, index, window.step, window.size) <= time:
+            index += 1
+        self.window_index = max(self.window_index, index)
+
+    def windows_at_end(self, stop: int) -> int | None:
+        """How many windows that are not full come out when the stream ends before the point at position
+        `stop`; None: all that hold an item. Where a window of rows ended there, nothing remains to gather.
+        """
+        window = self.spec.window
+        ended = self.first_position + (self.window_index - 1) * int(window.step) + int(window.size)
+        if window.end is AtEnd.GATHER and window.by_rows and self.window_index and ended == stop:
+            return 0
+        return {AtEnd.CUT: 0, AtEnd.GATHER: 1, AtEnd.RUN: None}[window.end]
+
+
+def with_progress(
+    stream: Stream, queries: Sequence[control.Query], progress: Sequence[Sequence[int]]
+) -> list[GroupQuery]:
+    """Returns queries as far as they have got (`GroupQuery.progress`), in the order of `queries`."""
+    of = {number: rest for number, *rest in progress}
+    return [
+        GroupQuery(
+            query.number, query.name, exact_spec(stream, query.spec), query.activate, *of[query.number]
+        )
+        for query in queries
+    ]
+
+
+def _end(origin: Time, index: int, step: Time, size: Time) -> Time:
+    return (origin + index * step) + size
+
+
+def _first_above(time: Time, origin: Time, step: Time) -> int:
+    """The least index >= 0 with origin + index * step > time."""
+    index = max(0, int((time - origin) // step))
+    while index > 0 and origin + (index - 1) * step > time:
+        index -= 1
+    while origin + index * step <= time:
+        index += 1
+    return index
+
+
+# the group
 
 
 class CompleteWindow(NamedTuple):
@@ -223,7 +448,7 @@ class ClusterGroup:
     def packets(self) -> list[Packet]:
         """Returns the rows since the last call."""
         rows, self.rows = self.rows, ClusterRows(self.stream)
-        return rows.packets(self.points)
+        return rows.packets(self.points.ids_at)
 
     def _next_due(self) -> int | None:
         """The position up to which points may be added until a window is complete; None if no window is."""
@@ -336,21 +561,22 @@ class ClusterGroup:
 
     def _emit(self, window: CompleteWindow, clusters: WindowClusters) -> None:
         query, start, end, _ = window
+        edges = WindowEdges(query.name, query.spec.window, start, end)
         stop = clusters.start + len(clusters.clusters)
         match query.spec.emit:
             case Emit.MEMBERS:
-                self.rows.add_members((query, start, end), clusters)
+                self.rows.add_members(edges, clusters)
             case Emit.SUMMARY:
                 points = self.points.coordinates(clusters.start, stop)
                 summary = summarise(points, clusters.clusters, clusters.roles, clusters.count)
-                self.rows.add_summary((query, start, end), clusters, summary)
+                self.rows.add_summary(edges, clusters, summary)
             case Emit.CHANGES:
                 ids = self.points.ids.slice(clusters.start - self.points.first, len(clusters.clusters))
                 before = self.members.get(query.number)
                 changed, members, query.next_cluster = compare(before, clusters, ids, query.next_cluster)
                 self.members[query.number] = members
                 self.unsaved.add(query.number)
-                self.rows.add_changes((query, start, end), changed)
+                self.rows.add_changes(edges, changed)
 
     def _drop_members(self) -> None:
         """Of queries that are gone."""

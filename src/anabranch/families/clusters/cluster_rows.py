@@ -18,7 +18,8 @@ and `row_end`. A subscriber sees either as `window_start` and `window_end`.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,19 +27,35 @@ import pyarrow as pa
 from anabranch.chain.arrow_columns import ARROW_TYPES, subscription_column
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.families.clusters.changes import CHANGES, ChangedMembers
-from anabranch.families.clusters.group_query import GroupQuery, edge_columns
-from anabranch.families.clusters.kernels.roles import CORE, EDGE, ClusterSummary, members_by_cluster
-from anabranch.families.clusters.point_store import PointStore
+from anabranch.families.clusters.kernels.point_roles import CORE, EDGE, ClusterSummary, members_by_cluster
 from anabranch.families.clusters.structure import WindowClusters
-from anabranch.model.arrays import Array
+from anabranch.model.arrays import Array, Ints
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream, Time
+from anabranch.model.window import Window
 
 MEMBERS_TABLE, SUMMARY_TABLE, CHANGES_TABLE = "clusters", "summary", "changes"
 _ROLES = pa.array(["core", "edge"], pa.string())
 _CHANGES = pa.array(CHANGES, pa.string())
 
-WindowEdges = tuple[GroupQuery, Time, Time]  # query, start, end
+
+class WindowEdges(NamedTuple):
+    subscription: str
+    window: Window  # of the query, in the numbers of its axis
+    start: Time
+    end: Time
+
+
+def window_edge_columns(window: Window, stream: Stream) -> tuple[str, str, ColumnType]:
+    """The columns of the result tables for the start and the end of windows, and their type. The window is
+    in the numbers of its axis (`exact_window`).
+    """
+    if window.by_rows:
+        return "row_start", "row_end", ColumnType.INT
+    assert stream.time_type is not None
+    if stream.time_type is ColumnType.INT and isinstance(window.size, float):
+        return "window_start_float", "window_end_float", ColumnType.FLOAT
+    return "window_start", "window_end", stream.time_type
 
 
 class ClusterRows:
@@ -82,8 +99,8 @@ class ClusterRows:
             self._windows[table].append(window)
             self._columns[table].append(columns)
 
-    def packets(self, points: PointStore) -> list[Packet]:
-        """Returns one packet per table that has rows; `points` are those of the group."""
+    def packets(self, ids: Callable[[Ints], pa.Array]) -> list[Packet]:
+        """Returns one packet per table that has rows; `ids` gives the ids of points by their positions."""
         out = []
         for table, windows in self._windows.items():
             parts = self._columns[table]
@@ -94,7 +111,7 @@ class ClusterRows:
                 else:
                     values = np.concatenate([part[name] for part in parts])
                     if name == "position":
-                        columns["id"] = points.ids.take(pa.array(values - points.first))
+                        columns["id"] = ids(values)
                     else:
                         columns[name] = _column(name, values)
             rows = pa.record_batch(columns)
@@ -104,17 +121,17 @@ class ClusterRows:
     def _window_columns(self, windows: list[WindowEdges], lengths: list[int]) -> dict[str, pa.Array]:
         """The subscription and the window of every row."""
         codes: dict[str, int] = {}
-        of_window = [codes.setdefault(query.name, len(codes)) for query, _, _ in windows]
+        of_window = [codes.setdefault(window.subscription, len(codes)) for window in windows]
         columns = {
             "subscription": subscription_column(
                 list(codes), np.repeat(np.array(of_window, np.int32), lengths)
             )
         }
-        kept = [edge_columns(query.spec.window, self.stream) for query, _, _ in windows]
+        kept = [window_edge_columns(window.window, self.stream) for window in windows]
         for names in dict.fromkeys(kept):
             elsewhere = np.repeat([other != names for other in kept], lengths)
-            columns[names[0]] = _edges([start for _, start, _ in windows], lengths, elsewhere, names[2])
-            columns[names[1]] = _edges([end for _, _, end in windows], lengths, elsewhere, names[2])
+            columns[names[0]] = _edges([window.start for window in windows], lengths, elsewhere, names[2])
+            columns[names[1]] = _edges([window.end for window in windows], lengths, elsewhere, names[2])
         return columns
 
 

@@ -6,14 +6,14 @@
 
 A zone of `neighbourhood` gets every item and runs the groups of queries that are assigned to it. Queries over
 the same coordinates with the same condition are a group and share one structure. A zone that has far more
-work than others gives parts of its groups to them (`group_zones`).
+work than others gives parts of its groups to them.
 
 An item passes through these files, in this order:
 
-    neighbourhood -> cluster_group -> point_store                          it is kept
-                                 -> structure -> kernels/neighbour_lists it is added, once for all queries
-                                 -> structure -> kernels/cores, window_forest, roles -> cluster_rows
-                                                                         a window is due
+    neighbourhood -> cluster_group                                           it is kept
+                         -> structure -> kernels/neighbour_lists             it is added, once for all queries
+                         -> structure -> kernels/point_roles, window_forest  a window is due
+                         -> cluster_rows                                     its rows
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from typing import Any, ClassVar
 from anabranch.chain.balance import Patience
 from anabranch.chain.stages import Broadcast, Chain
 from anabranch.families.base import Family, Shown, Table
-from anabranch.families.clusters.cluster_rows import CHANGES_TABLE, MEMBERS_TABLE, SUMMARY_TABLE
-from anabranch.families.clusters.group_query import edge_columns
+from anabranch.families.clusters.cluster_rows import (
+    CHANGES_TABLE,
+    MEMBERS_TABLE,
+    SUMMARY_TABLE,
+    window_edge_columns,
+)
 from anabranch.families.clusters.neighbourhood import Neighbourhood
-from anabranch.families.clusters.spec import Clusters, Emit
+from anabranch.families.clusters.spec import Clusters, Emit, exact_window
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
 
@@ -57,6 +61,6 @@ class ClustersFamily(Family):
             case Emit.CHANGES:
                 columns = {"cluster": _INT, "change": _STRING, "id": id_type, "role": _STRING, "other": _INT}
                 table = CHANGES_TABLE
-        start, end, edge = edge_columns(query.window, stream)
+        start, end, edge = window_edge_columns(exact_window(query.window, stream), stream)
         window = (Shown(start, Column("window_start", edge)), Shown(end, Column("window_end", edge)))
         return table, (*window, *(Shown(name, Column(name, kind)) for name, kind in columns.items()))

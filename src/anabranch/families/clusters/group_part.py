@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.chain.state import Arrays
-from anabranch.families.clusters.kernels import cores, part_borders, roles, search_grid
+from anabranch.families.clusters.kernels import neighbour_lists, part_borders, point_roles
 from anabranch.families.clusters.kernels.window_forest import NOBODY, WindowTrees
 from anabranch.families.clusters.structure import ClusterStructure, Pattern, UnlabelledClusters
 from anabranch.model.arrays import Bools, Floats, Ints, Ints32
@@ -122,7 +122,7 @@ class GroupPart:
         """From the next point on, the border is as wide as the largest range."""
         patterns = list(patterns)
         self.structure.set_patterns(patterns)
-        self._width = search_grid.cell_side(max((reach for reach, _ in patterns), default=0.0))
+        self._width = neighbour_lists.cell_side(max((reach for reach, _ in patterns), default=0.0))
 
     @property
     def live(self) -> int:
@@ -165,14 +165,14 @@ class GroupPart:
         index_of = (self._positions - base).astype(np.int32)
         here = np.arange(least, len(index_of)) - shift
         owners, own = self._owners[least:], self._owners[least:] == self.area.zone
-        edge, core, window = roles.edge_columns(edges)
+        edge, core, window = point_roles.edge_columns(edges)
         borders = here[owners > self.area.zone].astype(np.int32)
         touched = self.structure.touched_trees(borders, unlabelled)
         here = here[own | masks[here].any(axis=1)]
         return {
             "point": index_of[here + shift],
             "own": self._owners[here + shift] == self.area.zone,
-            "masks": masks[here, : cores.words_used(windows)],
+            "masks": masks[here, : point_roles.words_used(windows)],
             "runs": np.flatnonzero(np.diff(trees.run, prepend=-1, append=-1)),
             "cells": trees.cell_of[:, here],
             "at": trees.at,
@@ -199,7 +199,7 @@ def _empty_report(windows: int) -> Arrays:
     names = ("point", "leader", "first", "edge point", "edge core", "edge window")
     return dict.fromkeys((*names, "touched point", "touched window", "touched tree"), empty) | {
         "own": np.empty(0, bool),
-        "masks": np.empty((0, cores.words_used(windows)), np.int64),
+        "masks": np.empty((0, point_roles.words_used(windows)), np.int64),
         "runs": np.array([0, windows]),
         "cells": np.empty((1, 0), np.int32),
         "at": np.zeros(windows + 1, np.int64),
@@ -215,7 +215,7 @@ def merge_reports(
     decides whether it is core.
     """
     rank = np.unique(ranges, return_inverse=True)[1]
-    due = cores.new_due(rank, counts, starts - starts.min(), int(rank[-1]) + 1)
+    due = point_roles.new_due(rank, counts, starts - starts.min(), int(rank[-1]) + 1)
     masks = np.zeros((len(points), due.counters.shape[1]), np.int64)
     for report in reports:
         own = report["own"]

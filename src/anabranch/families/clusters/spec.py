@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from anabranch.model.columns import ColumnType
+from anabranch.model.stream import Stream
 from anabranch.model.window import Window
 from anabranch.predicates.terms import TRUE, Term, from_json, to_json
 
@@ -48,3 +50,19 @@ class Clusters:
             from_json(spec["condition"]),
             Emit(spec["emit"]),
         )
+
+
+def exact_window(window: Window, stream: Stream) -> Window:
+    """The window in the numbers of its axis: integers for rows, microseconds, whole units of integer time."""
+    size, step = float(window.size), float(window.step)
+    if window.by_rows or (stream.time_type is ColumnType.INT and size.is_integer() and step.is_integer()):
+        return Window(window.unit, int(window.size), int(window.step), window.at_end)
+    if stream.time_type is ColumnType.TIMESTAMP:
+        return Window(window.unit, round(window.size), round(window.step), window.at_end)
+    return Window(window.unit, size, step, window.at_end)
+
+
+def exact_spec(stream: Stream, spec: dict[str, Any]) -> Clusters:
+    """A spec with its window in the numbers of its axis."""
+    bound = Clusters.from_json(spec)
+    return replace(bound, window=exact_window(bound.window, stream))

@@ -6,7 +6,7 @@
     structure.clusters(ranges, counts, starts)         # of windows that end with the newest point
 
 A point is added once, whatever the queries (kernels/neighbour_lists). The windows that are due at the same
-point are computed together: cores, trees of cores and edges (kernels/cores, window_forest, roles), then the
+point are computed together: cores, trees of cores and edges (kernels/point_roles, window_forest), then the
 labels of points.
 
 Points have positions in the group's sequence of points. The arrays here begin at the position `offset` and
@@ -23,17 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anabranch.families.clusters.kernels import (
-    cores,
-    level_cells,
-    neighbour_lists,
-    part_borders,
-    roles,
-    search_grid,
-    window_forest,
-)
+from anabranch.families.clusters.kernels import neighbour_lists, part_borders, point_roles, window_forest
 from anabranch.model.arrays import Array, Bytes, Floats, Ints, Ints32
-from anabranch.numeric import wide
 
 _LEAST_ROOM = 256
 #: Below this range squares of differences can vanish, and cells by range would not tell who is a neighbour.
@@ -49,10 +40,10 @@ class UnlabelledClusters(NamedTuple):
     arrays hold.
     """
 
-    due: cores.DueWindows
+    due: point_roles.DueWindows
     masks: Ints  # [points, words]: the windows in which each point is core
     trees: window_forest.WindowTrees
-    edges: roles.EdgePoints
+    edges: point_roles.EdgePoints
 
 
 @dataclass(slots=True)
@@ -84,8 +75,8 @@ class Labeller:
         at = ends - (stop - starts)
         if len(self._clusters) < ends[-1]:
             self._clusters, self._roles = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint8)
-        labels = roles.WindowLabels(at, self._clusters, self._roles, np.empty(len(starts), np.int32))
-        roles.label_windows(unlabelled.masks, unlabelled.trees, unlabelled.edges, due, stop, labels)
+        labels = point_roles.WindowLabels(at, self._clusters, self._roles, np.empty(len(starts), np.int32))
+        point_roles.label_windows(unlabelled.masks, unlabelled.trees, unlabelled.edges, due, stop, labels)
         each = zip(
             (starts + offset).tolist(), at.tolist(), ends.tolist(), labels.counts.tolist(), strict=True
         )
@@ -115,11 +106,11 @@ class ClusterStructure:
         self.points: Floats = np.empty((_LEAST_ROOM, axes), np.float64)
         self.lists = neighbour_lists.new_lists(_LEAST_ROOM, _LEAST_ROOM)
         self.ranges = neighbour_lists.new_query_ranges([(0.0, 0)])
-        self.grid = search_grid.new_grid(self.points, search_grid.cell_side(0.0))
+        self.grid = neighbour_lists.new_grid(self.points, neighbour_lists.cell_side(0.0))
         self._farthest = 0.0  # the greatest coordinate so far, without its sign
         self._by_range: Ints = np.empty(0, np.int64)  # the level of each range
         self._levels: Ints = np.empty(0, np.int64)  # the same, as far as coordinates let them be used
-        self._cells: dict[int, level_cells.LevelCells] = {}  # of levels that were due
+        self._cells: dict[int, window_forest.LevelCells] = {}  # of levels that were due
         self._labeller = Labeller()
         self._pairs: Ints = np.empty(0, np.int64)  # room for edges, used again
 
@@ -150,7 +141,7 @@ class ClusterStructure:
         self._use_levels()
         if not np.array_equal(before.values, self.ranges.values):
             neighbour_lists.rank_again(self.lists, self.points, self.count, before.values, self.ranges)
-        side = search_grid.cell_side(float(self.ranges.values[-1]))
+        side = neighbour_lists.cell_side(float(self.ranges.values[-1]))
         if side != self.grid.side:
             self._build_grid(side)
 
@@ -164,7 +155,7 @@ class ClusterStructure:
         if farthest > self._farthest:
             self._farthest = farthest
             self._use_levels()
-            self.grid = self.grid._replace(rings=search_grid.rings_for(farthest, self.grid.side))
+            self.grid = self.grid._replace(rings=neighbour_lists.rings_for(farthest, self.grid.side))
         while True:
             start = neighbour_lists.add_points(self.grid, start, stop, self.first, self.lists, self.ranges)
             if start == stop and not self.lists.used[1]:
@@ -194,13 +185,13 @@ class ClusterStructure:
         from `offset`. Edges are valid until the next call.
         """
         rank = np.searchsorted(self.ranges.values, ranges)
-        due = cores.new_due(rank, counts, starts - self.offset, len(self.ranges.values))
-        masks = wide.rows(self.count, due.counters.shape[1])
-        cores.core_masks(self.lists, due, self.count, masks)
+        due = point_roles.new_due(rank, counts, starts - self.offset, len(self.ranges.values))
+        masks = point_roles.aligned_rows(self.count, due.counters.shape[1])
+        point_roles.core_masks(self.lists, due, self.count, masks)
         trees = self._trees(self._levels[rank], masks, due)
-        edges = roles.room_for_edges(due, self.count, self._pairs)
+        edges = point_roles.room_for_edges(due, self.count, self._pairs)
         self._pairs = edges.pairs
-        roles.find_edges(self.lists, self.points, masks, due, self.count, edges)
+        point_roles.find_edges(self.lists, self.points, masks, due, self.count, edges)
         return UnlabelledClusters(due, masks, trees, edges)
 
     def touched_trees(self, borders: Ints32, unlabelled: UnlabelledClusters) -> part_borders.TouchedTrees:
@@ -208,7 +199,7 @@ class ClusterStructure:
         due, masks, trees, _ = unlabelled
         return part_borders.find_touched(borders, masks, trees, due, self.grid, self.ranges)
 
-    def _trees(self, levels: Ints, masks: Ints, due: cores.DueWindows) -> window_forest.WindowTrees:
+    def _trees(self, levels: Ints, masks: Ints, due: point_roles.DueWindows) -> window_forest.WindowTrees:
         """The trees of all windows, by as many at a time as are of the same level and go into a word."""
         start, reach = int(due.starts[0]), due.reach.reshape(-1, masks.shape[1])
         ranges = self.ranges.values[due.rank].tolist()
@@ -235,31 +226,35 @@ class ClusterStructure:
             np.concatenate([trees.first.ravel() for trees in parts]),
         )
 
-    def _cells_of(self, level: int) -> level_cells.LevelCells:
+    def _cells_of(self, level: int) -> window_forest.LevelCells:
         """Returns the cells of a level with all points in them. When there is no room for more cells, they
         are built again with room for four times as many as hold points now.
         """
         live, cells = self.count - self.first, self._cells.get(level)
-        side, most = level_cells.side_of(level, self.axes), live // 4
-        while cells is None or not level_cells.fill_cells(cells, self.points, self.count, side):
+        side, most = window_forest.side_of(level, self.axes), live // 4
+        while cells is None or not window_forest.fill_cells(cells, self.points, self.count, side):
             if cells is not None:
                 alive = int((cells.newest[: cells.used[0]] >= self.first).sum())
                 most = min(2 * live, 4 * alive + self.count - int(cells.used[1]))
             most = max(_LEAST_ROOM, most)
-            self._cells[level] = cells = level_cells.new_cells(len(self.points), most, self.axes, self.first)
+            self._cells[level] = cells = window_forest.new_cells(
+                len(self.points), most, self.axes, self.first
+            )
         return cells
 
     def _level(self, reach: float) -> int:
         """The level of a range; _NO_LEVEL where cells do not help."""
-        if self.axes > level_cells.MOST_AXES or reach < _LEAST_RANGE:
+        if self.axes > window_forest.MOST_AXES or reach < _LEAST_RANGE:
             return _NO_LEVEL
-        return level_cells.level_of(reach, self.axes)
+        return window_forest.level_of(reach, self.axes)
 
     def _use_levels(self) -> None:
         """Leaves out the levels whose cells would not be exact, as points are too far from zero."""
         levels = set(self._by_range.tolist()) - {_NO_LEVEL}
-        limit = search_grid.FARTHEST_EXACT_CELL
-        exact = [level for level in levels if self._farthest / level_cells.side_of(level, self.axes) < limit]
+        limit = neighbour_lists.FARTHEST_EXACT_CELL
+        exact = [
+            level for level in levels if self._farthest / window_forest.side_of(level, self.axes) < limit
+        ]
         self._levels = np.where(np.isin(self._by_range, exact), self._by_range, _NO_LEVEL)
         self._cells = {level: cells for level, cells in self._cells.items() if level in exact}
 
@@ -270,10 +265,8 @@ class ClusterStructure:
         points = self.points
         if not room <= len(points) < 4 * room:
             points = np.empty((room, self.axes), np.float64)
-        kept = {level: cells for level, cells in self._cells.items() if level_cells.move_down(cells, first)}
-        if len(points) != len(self.points):
-            kept = {level: level_cells.with_room(cells, len(points)) for level, cells in kept.items()}
-        self._cells = kept
+        cells = self._cells if len(points) == len(self.points) else {}  # else they have no room for points
+        self._cells = {level: some for level, some in cells.items() if window_forest.move_down(some, first)}
         points[:live] = self.points[first : self.count]
         self.points = points
         self._renew_lists(self.count, len(points), first)
@@ -289,14 +282,14 @@ class ClusterStructure:
         self.lists = renewed
 
     def _build_grid(self, side: float) -> None:
-        rings = search_grid.rings_for(self._farthest, side)
-        self.grid = search_grid.new_grid(self.points, side, rings)
-        search_grid.fill_grid(self.grid, self.count)
+        rings = neighbour_lists.rings_for(self._farthest, side)
+        self.grid = neighbour_lists.new_grid(self.points, side, rings)
+        neighbour_lists.fill_grid(self.grid, self.count)
 
 
 def _runs(levels: Array) -> Iterator[tuple[int, int]]:
     """(from, to) of windows that are of the same level, at most as many as go into a word."""
     edges = np.concatenate([[0], np.flatnonzero(np.diff(levels)) + 1, [len(levels)]]).tolist()
     for low, high in pairwise(edges):
-        for begin in range(low, high, cores.BITS):
-            yield begin, min(high, begin + cores.BITS)
+        for begin in range(low, high, window_forest.BITS):
+            yield begin, min(high, begin + window_forest.BITS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.families.clusters.kernels import search_grid
+from anabranch.families.clusters.kernels import neighbour_lists
 from anabranch.model.arrays import Floats, Ints32
 from anabranch.simulate.clusters.kernels.range_search import BatchNeighbours, RangeSearch, add_all
 
@@ -15,7 +15,7 @@ class PointIndex:
     def __init__(self, axes: int, window: int, reach: float) -> None:
         self.reach = reach
         self.points: Floats = np.empty((2 * window + 1024, axes), np.float64)
-        self.grid = search_grid.new_grid(self.points, search_grid.cell_side(reach))
+        self.grid = neighbour_lists.new_grid(self.points, neighbour_lists.cell_side(reach))
         self.offset = self.count = 0
         self._farthest = 0.0
         self._near: Ints32 = np.empty(1 << 16, np.int32)
@@ -31,18 +31,21 @@ class PointIndex:
             moved = min(first - self.offset, self.count)
             self.points[: self.count - moved] = self.points[moved : self.count]
             self.offset, self.count = self.offset + moved, self.count - moved
-            self.grid = search_grid.new_grid(self.points, self.grid.side)
-            search_grid.fill_grid(self.grid, self.count)
+            self.grid = neighbour_lists.new_grid(self.points, self.grid.side)
+            neighbour_lists.fill_grid(self.grid, self.count)
         self.points[self.count : self.count + len(points)] = points
         self._farthest = max(self._farthest, float(np.abs(points[np.isfinite(points)]).max(initial=0.0)))
-        self.grid = self.grid._replace(rings=search_grid.rings_for(self._farthest, self.grid.side))
+        self.grid = self.grid._replace(rings=neighbour_lists.rings_for(self._farthest, self.grid.side))
         self.count += len(points)
         return moved
 
     def search(self) -> RangeSearch:
         """Returns room to search in this index."""
         return RangeSearch(
-            self.grid, self.reach, search_grid.chains_around(self.grid), np.empty(len(self.points), np.int32)
+            self.grid,
+            self.reach,
+            neighbour_lists.chains_around(self.grid),
+            np.empty(len(self.points), np.int32),
         )
 
     def neighbours(self, more: int, first: int) -> BatchNeighbours:

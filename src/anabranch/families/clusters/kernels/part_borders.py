@@ -23,11 +23,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64
 
-from anabranch.families.clusters.kernels.cores import BITS, DueWindows
-from anabranch.families.clusters.kernels.neighbour_lists import QueryRanges, rank_of
-from anabranch.families.clusters.kernels.roles import EdgePoints, core_in, pair_of
-from anabranch.families.clusters.kernels.search_grid import SearchGrid, around, distance_of
-from anabranch.families.clusters.kernels.window_forest import NOBODY, WindowTrees
+from anabranch.families.clusters.kernels.neighbour_lists import (
+    QueryRanges,
+    SearchGrid,
+    around,
+    distance_of,
+    rank_of,
+)
+from anabranch.families.clusters.kernels.point_roles import DueWindows, EdgePoints, core_in, pair_of
+from anabranch.families.clusters.kernels.window_forest import BITS, NOBODY, WindowTrees
 from anabranch.model.arrays import Floats, Ints, Ints32
 from anabranch.numeric.bits import lowest
 from anabranch.numeric.jit import kernel, leaf, zero

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anabranch.families.clusters.kernels.roles import CORE, EDGE, NOISE
-from anabranch.families.clusters.kernels.search_grid import add_to_grid, distance_of
+from anabranch.families.clusters.kernels.neighbour_lists import add_to_grid, distance_of
+from anabranch.families.clusters.kernels.point_roles import CORE, EDGE, NOISE
 from anabranch.model.arrays import Bytes, Ints, Ints32
 from anabranch.numeric.jit import kernel, leaf
 from anabranch.simulate.clusters.kernels.range_search import BatchNeighbours, RangeSearch, within

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64
 
-from anabranch.families.clusters.kernels.roles import CORE, EDGE, NOISE
-from anabranch.families.clusters.kernels.search_grid import distance_of
+from anabranch.families.clusters.kernels.neighbour_lists import distance_of
+from anabranch.families.clusters.kernels.point_roles import CORE, EDGE, NOISE
 from anabranch.model.arrays import Bytes, Floats, Ints32
 from anabranch.numeric.jit import kernel, leaf
 from anabranch.simulate.clusters.kernels.range_search import BatchNeighbours

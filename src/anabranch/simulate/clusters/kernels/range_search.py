@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64
 
-from anabranch.families.clusters.kernels.search_grid import SearchGrid, add_to_grid, around, distance_of
+from anabranch.families.clusters.kernels.neighbour_lists import SearchGrid, add_to_grid, around, distance_of
 from anabranch.model.arrays import Floats, Ints32
 from anabranch.numeric.jit import kernel
 
