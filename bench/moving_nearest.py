@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from anabranch.chain.packets import Kind
 from anabranch.chain.runner import Inbox, Runner
-from anabranch.families.moving.server_messages import NEAREST_MOVES, RECORDS
+from anabranch.families.moving.servers import NEAREST_MOVES, RECORDS
 from anabranch.model.stream import Stream
 from anabranch.simulate.place.world import STREAM
 from bench.harness import Report

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.chain.runner import Runner
-from anabranch.families.moving.regions import EARTH_RADIUS
+from anabranch.families.moving.kernels.region_layout import EARTH_RADIUS
 from anabranch.families.moving.spec import KNearest, Moving
 from anabranch.families.registry import family
 from anabranch.model.arrays import Array

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.families.moving.kernels.arrays import LISTED
-from anabranch.families.moving.query_bits import FEW_FENCES
-from anabranch.families.moving.regional_server import RegionalServer
+from anabranch.families.moving.regional_server import FEW_FENCES, RegionalServer
 from anabranch.families.moving.spec import Box, Circle, Moving
 from anabranch.model.arrays import Array
 from anabranch.model.stream import Stream

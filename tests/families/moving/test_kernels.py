@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from anabranch.families.moving.kernels.arrays import NEAREST, Metric, new_objects, new_queries
 from anabranch.families.moving.kernels.home_moves import last_of_tick
 from anabranch.families.moving.kernels.object_grid import list_by_age, nearest, remove_one_by_age
+from anabranch.families.moving.kernels.object_names import ObjectNames, encoded
 from anabranch.families.moving.kernels.shapes import distance
-from anabranch.families.moving.object_names import ObjectNames, encoded
 from anabranch.families.moving.query_plans import ConditionBits
 from anabranch.families.moving.regional_server import RegionalServer
 

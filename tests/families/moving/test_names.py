@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.chain.state import State
-from anabranch.families.moving.kernels.name_table import PIECE, buckets, less, sort_by_name
-from anabranch.families.moving.object_names import HomeNames, ObjectNames, encoded, focal_bytes
+from anabranch.families.moving.kernels.object_names import (
+    PIECE,
+    HomeNames,
+    ObjectNames,
+    buckets,
+    encoded,
+    focal_bytes,
+    less,
+    sort_by_name,
+)
 
 _texts = st.lists(
     st.text(max_size=12) | st.sampled_from(["vehicle-1", "vehicle-10", "vehicle-2", "", "é"]), max_size=60

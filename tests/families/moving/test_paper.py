@@ -11,7 +11,7 @@ import pytest
 
 from anabranch.chain.arrow_columns import arrow_schema
 from anabranch.chain.packets import Packet
-from anabranch.families.moving import server_messages as messages
+from anabranch.families.moving import servers
 from anabranch.families.moving.object_home import ObjectHome
 from anabranch.families.moving.spec import Circle, KNearest, Moving
 from anabranch.job.declarations import declare
@@ -112,12 +112,12 @@ def test_a_focal_object_is_forwarded_once_a_server(monkeypatch: pytest.MonkeyPat
     sent = _sent(monkeypatch, case, 9)
     told = [
         (packet.zone, tick, who)
-        for packet in messages.of_kind(sent, messages.FOCAL_UPDATES)
+        for packet in servers.of_kind(sent, servers.FOCAL_UPDATES)
         for tick, who in zip(*(packet.rows.column(name).to_pylist() for name in ("tick", "who")), strict=True)
     ]
     assert len(told) == len(set(told))
     assert 10 <= len(told) <= 20
-    requests = sum(packet.rows.num_rows for packet in messages.of_kind(sent, messages.REQUESTS))
+    requests = sum(packet.rows.num_rows for packet in servers.of_kind(sent, servers.REQUESTS))
     assert requests >= 10 * followers
 
 

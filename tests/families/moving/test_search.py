@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from anabranch.chain.runner import Runner
 from anabranch.families.moving.kernels.arrays import Metric, new_queries
+from anabranch.families.moving.kernels.object_names import ObjectNames
 from anabranch.families.moving.kernels.search_circles import (
     ALPHA,
     adjust_circles,
@@ -32,7 +33,6 @@ from anabranch.families.moving.nearest_server import (
     raster_from,
     raster_of,
 )
-from anabranch.families.moving.object_names import ObjectNames
 from anabranch.families.moving.query_plans import ConditionBits
 from anabranch.families.moving.regional_server import RegionalServer
 from anabranch.families.moving.spec import KNearest, Moving

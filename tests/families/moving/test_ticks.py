@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.families.moving.ticks import Ticks, final_tick
+from anabranch.families.moving.servers import Ticks, final_tick
 
 _whole = st.tuples(st.integers(-50, 50), st.integers(1, 7))
 _real = st.tuples(st.floats(-50, 50), st.sampled_from([0.1, 0.25, 0.3, 1.0, 1 / 3, 7.7]))

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from anabranch.chain import control
 from anabranch.chain.arrow_columns import ARROW_TYPES, subscription_column
+from anabranch.chain.balance import Patience
 from anabranch.chain.packets import DELIVER, Kind, Packet
-from anabranch.chain.stages import Stage
 from anabranch.chain.state import Arrays, State
-from anabranch.families.moving import server_messages as messages
+from anabranch.families.moving import servers
 from anabranch.families.moving.kernels.arrays import NEAREST, OBJECTS, QUERY_BLOCK
 from anabranch.families.moving.kernels.assemble_fragments import (
     CANDIDATE,
@@ -27,8 +27,11 @@ from anabranch.families.moving.kernels.assemble_fragments import (
     assemble_nearest,
     assemble_values,
 )
-from anabranch.families.moving.kernels.name_table import counting_order, sort_by_name
-from anabranch.families.moving.object_names import ObjectNames, has_integers
+from anabranch.families.moving.kernels.object_names import (
+    ObjectNames,
+    counting_order,
+    sort_by_name,
+)
 from anabranch.families.moving.query_plans import (
     ListStarts,
     MovingPlan,
@@ -38,7 +41,8 @@ from anabranch.families.moving.query_plans import (
     plan_of,
     plans,
 )
-from anabranch.families.moving.ticks import (
+from anabranch.families.moving.servers import (
+    MovingStage,
     Ticks,
     at_type,
     final_before,
@@ -64,12 +68,11 @@ _GONE = np.uint8(255)
 _COUNTED, _SPARSE, _FEW = 8, 16, 16
 
 
-class Assemble(Stage):
+class Assemble(MovingStage):
     name = "assemble"
 
-    def __init__(self, stream: Stream, zones: int) -> None:
-        self.stream, self.zones = stream, zones
-        self.integers = has_integers(stream)
+    def __init__(self, stream: Stream, zones: int, patience: Patience) -> None:
+        super().__init__(stream, zones, patience)
         self.at = ARROW_TYPES[at_type(stream)]
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
@@ -77,14 +80,14 @@ class Assemble(Stage):
         for packet in packets:
             if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
                 mine = pa.array(packet.rows.column("number").to_numpy() % self.zones == zone)
-                own = Packet(messages.ASSEMBLE, zone, packet.kind, packet.rows.filter(mine))
+                own = Packet(servers.ASSEMBLE, zone, packet.kind, packet.rows.filter(mine))
                 for query in apply_control(state, own)[0]:
                     table.add(plan_of(query, self.integers))
-        for packet in messages.of_kind(packets, messages.NAMES):
-            table.names.add(*messages.names_in(packet))
+        for packet in servers.of_kind(packets, servers.NAMES):
+            table.names.add(*servers.names_in(packet))
         progress = progress_of(packets)
         ticks = ticks_known(state, self.stream, progress)
-        fragments = messages.of_kind(packets, messages.FRAGMENTS)
+        fragments = servers.of_kind(packets, servers.FRAGMENTS)
         out = self._results(state, table, fragments, ticks) if fragments else []
         if progress and ticks is not None:
             for number in self._finished(state, table, ticks, final_tick(ticks, progress)):
@@ -114,7 +117,7 @@ class Assemble(Stage):
         """Returns result rows from the fragments of all regions; none if objects only changed servers, which
         may happen in a batch without ticks.
         """
-        slot = table.slots_of(messages.column(packets, "query", np.int64))
+        slot = table.slots_of(servers.column(packets, "query", np.int64))
         mode = np.append(table.slots["mode"], _GONE)[slot]
         tuples, out = _tuples(packets, slot, mode == OBJECTS), []
         if not (mode == OBJECTS).all():
@@ -174,7 +177,7 @@ class Assemble(Stage):
 
 def _tuples(packets: Sequence[Packet], slot: Ints, is_tuple: Bools) -> Arrays:
     """Returns the columns of the rows of all regions that are plus and minus tuples."""
-    columns = {name: messages.column(packets, name, FRAGMENT[name]) for name in _OF_TUPLE} | {"slot": slot}
+    columns = {name: servers.column(packets, name, FRAGMENT[name]) for name in _OF_TUPLE} | {"slot": slot}
     return columns if is_tuple.all() else {name: column[is_tuple] for name, column in columns.items()}
 
 
@@ -182,7 +185,7 @@ def _fragments(packets: Sequence[Packet], slot: Ints) -> Array:
     """Returns the rows (FRAGMENT) of all regions."""
     rows = np.zeros(len(slot), FRAGMENT)
     for name in _OF_TUPLE:
-        rows[name] = messages.column(packets, name, FRAGMENT[name])
+        rows[name] = servers.column(packets, name, FRAGMENT[name])
     rows["slot"] = slot
     senders = [packet.facts["from"] for packet in packets]
     rows["zone"] = np.repeat(np.array(senders, np.int64), [packet.rows.num_rows for packet in packets])

@@ -20,18 +20,18 @@ Choices that docs/queries.md leaves open:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 from anabranch.chain.balance import Patience
 from anabranch.chain.stages import ByZone, Chain
 from anabranch.families.base import Family, Shown, Table
 from anabranch.families.moving.assemble import MOVING, VALUES, Assemble
+from anabranch.families.moving.kernels.object_names import has_integers
 from anabranch.families.moving.object_home import ObjectHome, home_zones
-from anabranch.families.moving.object_names import has_integers
 from anabranch.families.moving.region import Region
-from anabranch.families.moving.regions import layout_of, metric_of
+from anabranch.families.moving.servers import at_type
 from anabranch.families.moving.spec import KNearest, Moving
-from anabranch.families.moving.ticks import at_type
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
@@ -47,12 +47,8 @@ class MovingFamily(Family):
 
     def chain(self, stream: Stream, zones: int) -> Chain:
         _check(stream)
-        layout, metric = layout_of(stream, zones), metric_of(stream)
-        home = ObjectHome(stream, zones, layout, metric, self.patience)
-        region = Region(stream, zones, layout, metric, self.patience)
-        return Chain(
-            (home, region, Assemble(stream, zones)), ByZone(lambda items: home_zones(stream, zones, items))
-        )
+        stages = tuple(stage(stream, zones, self.patience) for stage in (ObjectHome, Region, Assemble))
+        return Chain(stages, ByZone(partial(home_zones, stream, zones)))
 
     def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
         query = Moving.from_json(spec)

@@ -24,7 +24,7 @@ import numpy as np
 
 from anabranch.chain.packets import Packet
 from anabranch.chain.state import Arrays, State
-from anabranch.families.moving import server_messages as messages
+from anabranch.families.moving import servers
 from anabranch.families.moving.kernels.arrays import EVENT, NEVER, QUERY_BLOCK, Metric, MoveBatch, records
 from anabranch.families.moving.kernels.home_moves import RECORD
 from anabranch.families.moving.kernels.search_circles import (
@@ -40,7 +40,7 @@ from anabranch.families.moving.kernels.search_circles import (
 )
 from anabranch.families.moving.query_plans import MovingPlan, finish, last_ticks, plans
 from anabranch.families.moving.regional_server import RegionalServer, focal_events, moves_in, query_events
-from anabranch.families.moving.ticks import Ticks, final_tick, progress_of
+from anabranch.families.moving.servers import Ticks, final_tick, progress_of
 from anabranch.model.arrays import Array
 
 PREFIX = "nearest/"
@@ -97,7 +97,7 @@ class NearestServer:
         if ticks is None or not self.server.slot_of:
             self._save(state)
             return [], []
-        moves = moves_in(messages.of_kind(packets, messages.NEAREST_MOVES), self.server)
+        moves = moves_in(servers.of_kind(packets, servers.NEAREST_MOVES), self.server)
         rows = []
         if late is not None:
             state.drop(LATE)
@@ -126,14 +126,14 @@ class NearestServer:
 
     def _add_records(self, packets: Sequence[Packet], before: int) -> None:
         """Adds the objects of cells that are new to this zone, without those that had expired by then."""
-        sent = messages.of_kind(packets, messages.RECORDS)
-        who = messages.column(sent, "who", np.int64)
+        sent = servers.of_kind(packets, servers.RECORDS)
+        who = servers.column(sent, "who", np.int64)
         if not len(who):
             return
         server = self.server
         server.make_room(max(len(server.names.arrays.start), int(who.max()) + 1))
-        columns = {name: messages.column(sent, name, RECORD[name]) for name in RECORD.names or ()}
-        known, truths = records(RECORD, columns), messages.truths_in(sent, server.truths.shape[1])
+        columns = {name: servers.column(sent, name, RECORD[name]) for name in RECORD.names or ()}
+        known, truths = records(RECORD, columns), servers.truths_in(sent, server.truths.shape[1])
         here = known["expires"] > before
         add_objects(server.metric, server.arrays(), server.grid, who[here], known[here], truths[here])
         if (known["expires"] != NEVER).any():
@@ -235,7 +235,7 @@ def search_message(home: int, raster: Raster, sender: int, late: bool) -> Packet
     """`late`: it is needed for the last batch already."""
     facts = {"box": raster_arrays(raster)["box"].tolist(), "late": late}
     columns = {"bits": raster.bits}
-    return messages.message(messages.HOME, home, messages.SEARCH, columns, sender, **facts)
+    return servers.message(servers.HOME, home, servers.SEARCH, columns, sender, **facts)
 
 
 def raster_in(packet: Packet) -> Raster:

@@ -29,9 +29,9 @@ from anabranch.families.moving.kernels.arrays import (
     NEVER,
     OBJECTS,
 )
-from anabranch.families.moving.object_names import focal_bytes
+from anabranch.families.moving.kernels.object_names import focal_bytes
+from anabranch.families.moving.servers import Ticks
 from anabranch.families.moving.spec import Box, Circle, KNearest, Moving
-from anabranch.families.moving.ticks import Ticks
 from anabranch.model.stream import Time
 from anabranch.predicates.terms import TRUE, Term, from_json, to_json
 

@@ -3,30 +3,47 @@ one.
 
 In: moves, departures and focal updates from the home zones, by tick; activations and cancellations. Out:
 fragments for the assemblers: plus and minus tuples, local counts and extremes, local lists of the k nearest;
-and how much it had to do, for home 0, which may tell it to give objects to another zone (regions). Never: a
+and how much it had to do, for home 0, which may tell it to give objects to another zone. Never: a
 look at another region's objects, or a tick that is not final.
 
 Queries for the k nearest are not cut by regions but spread over the zones by their number: each zone has a
 second server for its own ones, with the objects in their search regions (nearest_server). Their results are
 sent once they are proven, so they are always `complete` (docs/decisions/nearest-objects.md). With one zone
 the two servers are one.
+
+What a zone had to do are the moves it got and the rows it sent. In the batch in which all zones adopt a new
+table of splits, objects leave one server and enter the other in a tick that is over, where they are: what
+they leave and what they enter cancels out. Splits decide where work is done, never what comes out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anabranch.chain.balance import HURRY, Patience, asked, note_work
-from anabranch.chain.packets import Kind, Packet
-from anabranch.chain.stages import Stage
+import numpy as np
+
+from anabranch.chain.balance import HURRY, asked, cut, note_work
+from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.chain.state import State
-from anabranch.families.moving import regions
-from anabranch.families.moving import server_messages as messages
-from anabranch.families.moving.kernels.arrays import NEAREST, ROW, Metric
-from anabranch.families.moving.kernels.region_layout import RegionLayout, participates
-from anabranch.families.moving.kernels.region_tick import row_columns
+from anabranch.families.moving import servers
+from anabranch.families.moving.kernels.arrays import (
+    EVENT,
+    FOCAL,
+    MOVE,
+    NEAREST,
+    ROW,
+    MoveBatch,
+    records,
+    row_columns,
+)
+from anabranch.families.moving.kernels.object_names import ObjectNames
+from anabranch.families.moving.kernels.region_layout import (
+    RegionLayout,
+    grid_xs,
+    participates,
+    zones_of,
+)
 from anabranch.families.moving.nearest_server import NearestServer
-from anabranch.families.moving.object_names import ObjectNames, has_integers
 from anabranch.families.moving.query_plans import (
     ConditionBits,
     MovingPlan,
@@ -37,7 +54,8 @@ from anabranch.families.moving.query_plans import (
     plans,
 )
 from anabranch.families.moving.regional_server import RegionalServer, focal_events, moves_in, query_events
-from anabranch.families.moving.ticks import (
+from anabranch.families.moving.servers import (
+    MovingStage,
     Ticks,
     final_before,
     final_tick,
@@ -46,20 +64,13 @@ from anabranch.families.moving.ticks import (
     ticks_known,
 )
 from anabranch.model.arrays import Array
-from anabranch.model.stream import Stream
 
 SERVERS = "regional servers"
+_OF_QUERY = ("x", "y", "focal", "expires", "known")
 
 
-class Region(Stage):
+class Region(MovingStage):
     name = "region"
-
-    def __init__(
-        self, stream: Stream, zones: int, layout: RegionLayout, metric: Metric, patience: Patience
-    ) -> None:
-        self.stream, self.zones, self.layout, self.metric = stream, zones, layout, metric
-        self.patience = patience
-        self.integers = has_integers(stream)
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         server, nearest = state.cached(SERVERS, state.keys(), lambda: self._loaded(state))
@@ -67,8 +78,8 @@ class Region(Stage):
         for packet in packets:
             if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
                 self._apply_control(zone, state, server, nearest, packet)
-        for packet in messages.of_kind(packets, messages.NAMES):
-            server.names.add(*messages.names_in(packet))
+        for packet in servers.of_kind(packets, servers.NAMES):
+            server.names.add(*servers.names_in(packet))
         progress = progress_of(packets)
         ticks = ticks_known(state, self.stream, progress)
         if nearest is not None:
@@ -102,7 +113,7 @@ class Region(Stage):
         final: int,
     ) -> list[Packet]:
         """Returns the fragments of the region's own server up to tick `final`, and how much it had to do."""
-        moves = moves_in(messages.of_kind(packets, messages.MOVES), server)
+        moves = moves_in(servers.of_kind(packets, servers.MOVES), server)
         last = last_ticks(state, ticks)
         events = query_events(state, server, focal_events(packets, server), ticks, last, final)
         rows = server.run(moves, events, final)
@@ -135,7 +146,7 @@ class Region(Stage):
         """Whether this zone participates in a query with a fixed focal point."""
         if plan.point is None:
             return False
-        layout = regions.layout_now(state, self.layout)
+        layout = self.layout_now(state)
         return bool(participates(self.metric, layout, zone, plan.shape, plan.a, plan.b, *plan.point))
 
     def _fragments(self, zone: int, rows: Array) -> list[Packet]:
@@ -144,7 +155,7 @@ class Region(Stage):
             mine = rows[rows["query"] % self.zones == other] if self.zones > 1 else rows
             if len(mine):
                 columns = dict(zip(ROW.names or (), row_columns(mine), strict=True))
-                out.append(messages.message(messages.ASSEMBLE, other, messages.FRAGMENTS, columns, zone))
+                out.append(servers.message(servers.ASSEMBLE, other, servers.FRAGMENTS, columns, zone))
         return out
 
     # splits of hot zones
@@ -154,10 +165,9 @@ class Region(Stage):
     ) -> list[Packet]:
         """Returns the fragments of objects that change servers, where a new table of splits has come."""
         out: list[Packet] = []
-        for packet in messages.of_kind(packets, messages.SPLITS):
-            regions.put_splits(state, messages.splits_in(packet))
-            layout = regions.layout_now(state, self.layout)
-            rows = regions.carry_out_split(server, layout, zone, packet.facts["tick"], packets)
+        for packet in servers.of_kind(packets, servers.SPLITS):
+            layout = self.put_splits(state, packet)
+            rows = carry_out_split(server, layout, zone, packet.facts["tick"], packets)
             out += self._fragments(zone, rows)
         return out
 
@@ -168,15 +178,103 @@ class Region(Stage):
         put_final(state, final)
         due = note_work(state, HURRY if hurry else self.patience, work)
         facts = {"work": due, "asked": hurry}
-        return [messages.message(messages.HOME, 0, messages.WORK, {}, zone, **facts)] if due else []
+        return [servers.message(servers.HOME, 0, servers.WORK, {}, zone, **facts)] if due else []
 
     def _split(
         self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
     ) -> list[Packet]:
         """Returns what this zone hands over, if home 0 tells it to."""
         out: list[Packet] = []
-        for packet in messages.of_kind(packets, messages.DIVIDE):
-            layout, tick = regions.layout_now(state, self.layout), final_before(state)
+        for packet in servers.of_kind(packets, servers.DIVIDE):
+            layout, tick = self.layout_now(state), final_before(state)
             other, share = packet.facts["other"], packet.facts["share"]
-            out += regions.split_messages(server, layout, zone, other, share, tick)
+            out += split_messages(server, layout, zone, other, share, tick)
         return out
+
+
+# splits: a zone that has far more to do than the others gives a part of its plane away (chain/balance)
+
+
+def split_messages(
+    server: RegionalServer, layout: RegionLayout, zone: int, other: int, share: float, tick: int
+) -> list[Packet]:
+    """Returns messages by which another zone takes over this share of the objects after this batch, and a
+    note of it; none if they cannot be cut. All is final up to `tick`. Nothing changes here before all zones
+    change.
+    """
+    present = server.objects[server.objects["present"] != 0]
+    found = cut([grid_xs(server.metric, present["x"].copy()), present["y"].copy()], share)
+    if found is None:
+        return []
+    table = np.vstack([layout.splits, (zone, *found, other)])
+    columns = {name: table[:, index].copy() for index, name in enumerate(servers.SPLIT)}
+    out = [
+        servers.message(depth, every, servers.SPLITS, columns, zone, tick=tick)
+        for depth in (servers.HOME, servers.REGION)
+        for every in range(layout.zones)
+    ]
+    leaving = _leaving(server, layout._replace(splits=table), zone, tick)
+    moves = {name: leaving[name].copy() for name in MOVE.names or ()}
+    moves["leaves"][:] = 0
+    moves |= servers.truth_columns(server.truths[leaving["who"]])
+    # a query whose range reaches into that part is one that this zone participates in: it knows the focal
+    # point
+    queries = server.queries[(server.queries["number"] >= 0) & (server.queries["here"] != 0)]
+    local = {"query": queries["number"].copy()} | {name: queries[name].copy() for name in _OF_QUERY}
+    out.append(servers.message(servers.REGION, other, servers.ARRIVALS, moves, zone))
+    out.append(servers.message(servers.REGION, other, servers.LOCAL_PLANS, local, zone))
+    split = {"axis": "xy"[found[0]], "at": found[1], "to": other, "objects": len(leaving)}
+    facts = {"family": "moving", "stage": "region", "zone": zone, "split": split}
+    return [*out, Packet(DELIVER, 0, Kind.NOTE, facts=facts)]
+
+
+def carry_out_split(
+    server: RegionalServer, layout: RegionLayout, zone: int, tick: int, packets: Sequence[Packet]
+) -> Array:
+    """Returns the rows (ROW) of objects that leave and enter this server because of a new layout, in a tick
+    that is over.
+    """
+    leaving = _leaving(server, layout, zone, tick)
+    arriving = moves_in(servers.of_kind(packets, servers.ARRIVALS), server)
+    moves = MoveBatch(
+        np.concatenate([leaving, arriving.records]),
+        np.concatenate([server.truths[leaving["who"]], arriving.truths]),
+    )
+    events = _joined(server, layout, zone, tick, servers.of_kind(packets, servers.LOCAL_PLANS))
+    rows = server.run(moves, events, tick)
+    server.list_by_age()  # objects that arrived need not be younger than those that were here
+    return rows
+
+
+def _leaving(server: RegionalServer, layout: RegionLayout, zone: int, tick: int) -> Array:
+    """Returns moves (MOVE) of the objects whose positions belong to other zones."""
+    who = np.flatnonzero(server.objects["present"])
+    there = server.objects[who]
+    zones = zones_of(server.metric, layout, there["x"].copy(), there["y"].copy())
+    who, there = who[zones != zone], there[zones != zone]
+    columns = {name: there[name] for name in ("x", "y", "number", "expires")}
+    columns |= {"tick": np.full(len(who), tick), "who": who, "leaves": np.ones(len(who), np.uint8)}
+    return records(MOVE, columns)
+
+
+def _joined(
+    server: RegionalServer, layout: RegionLayout, zone: int, tick: int, packets: Sequence[Packet]
+) -> Array:
+    """Returns events (EVENT) of the queries that this server participates in from now on."""
+    sent = {
+        name: servers.column(packets, name, kind)
+        for name, kind in (("query", np.int64), *((name, EVENT[name]) for name in _OF_QUERY))
+    }
+    events = np.zeros(len(sent["query"]), EVENT)
+    for name in _OF_QUERY:
+        events[name] = sent[name]
+    events["tick"], events["kind"], events["here"] = tick, FOCAL, 1
+    events["slot"] = [server.slot_of.get(number, -1) for number in sent["query"].tolist()]
+    joins = np.zeros(len(events), bool)
+    for row, event in enumerate(events):
+        query = server.queries[event["slot"]]
+        if event["slot"] < 0 or query["here"]:
+            continue
+        where = (query["a"], query["b"], event["x"], event["y"])
+        joins[row] = participates(server.metric, layout, zone, int(query["shape"]), *where)
+    return events[joins]

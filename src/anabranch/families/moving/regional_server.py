@@ -22,11 +22,12 @@ import numpy as np
 from anabranch.chain import control
 from anabranch.chain.packets import Packet
 from anabranch.chain.state import State
-from anabranch.families.moving import server_messages as messages
+from anabranch.families.moving import servers
 from anabranch.families.moving.kernels.arrays import (
     AGED_OBJECTS,
     AGED_QUERIES,
     BLOCK,
+    COUNT,
     ENDS,
     EVENT,
     FENCE,
@@ -50,23 +51,24 @@ from anabranch.families.moving.kernels.arrays import (
     TickScratch,
     new_objects,
     new_queries,
+    present_objects,
     records,
 )
-from anabranch.families.moving.kernels.fence_index import count_cells, index_cells, place_fences
 from anabranch.families.moving.kernels.object_grid import (
     add_all_to_grid,
+    count_cells,
+    index_cells,
     list_by_age,
-    present_objects,
+    place_fences,
     remove_one_by_age,
     unwatch_one,
     watch_all,
 )
+from anabranch.families.moving.kernels.object_names import ObjectNames
 from anabranch.families.moving.kernels.region_tick import run
-from anabranch.families.moving.object_names import ObjectNames
-from anabranch.families.moving.query_bits import QueryBits
 from anabranch.families.moving.query_plans import ENDLESS, ConditionBits, ListStarts, MovingPlan
-from anabranch.families.moving.ticks import Ticks
-from anabranch.model.arrays import Array
+from anabranch.families.moving.servers import Ticks
+from anabranch.model.arrays import Array, Ints, Words
 from anabranch.numeric.slots import Slots, grown
 
 OBJECTS, LOCALS = "objects/", "locals/"
@@ -77,6 +79,10 @@ MOST_WATCH_BYTES = 1 << 26
 LEAST_COLUMNS, MOST_COLUMNS = 4, 256
 #: Cells that all fences may touch, each counted for itself.
 MOST_FENCE_CELLS = 1 << 23
+
+#: So many new fences may have bits, and a share of the fences in the index.
+FEW_FENCES = 64
+SHARE_OF_FENCES = 1 / 16
 
 _NO_FENCES = FenceIndex(
     np.zeros(0, FENCE), np.zeros(0, np.int64), np.zeros(1, np.int32), np.zeros(0, FENCE_BITS)
@@ -396,14 +402,108 @@ def _put(state: State, key: str, chunk: dict[str, Array], entries: int) -> None:
         state.drop(key)
 
 
+class QueryBits:
+    """Where the queries of a server are in its grid: as fences, or with a bit of their own per cell.
+
+    Fences are queries for a range around a fixed point. There may be very many of them, so they get places in
+    an index (FenceIndex) and cost only the cells they touch. The others move, and so do the cells they watch:
+    they have a bit each. A fence that is new has a bit as well, until enough have come to make the grid
+    again.
+
+    Bits in use are those of `slots` that are not -1; there are 64 * `words`.
+    """
+
+    def __init__(self) -> None:
+        self.words = 1
+        self.slots = np.full(64, -1, np.int64)
+        self.latest = np.zeros(1, np.int64)  # by word, the latest first_item
+        self.fences = np.zeros(0, np.int64)  # slots of queries, in the order of their places
+        self.needing_lists = 0  # queries that may look for objects in cells in any tick
+        self._new: set[int] = set()  # slots
+        self._free: list[int] = []
+        self._loose = 0  # fences that have bits
+
+    def add(self, query: Array, slot: int) -> None:
+        """Notes a query (QUERY); it gets its bit from `fit`."""
+        self._new.add(slot)
+        self.needing_lists += _needs_lists(query)
+
+    def remove(self, query: Array, slot: int) -> None:
+        self._new.discard(slot)
+        self.needing_lists -= _needs_lists(query)
+        if query["bit"] >= 0:
+            self._free.append(int(query["bit"]))
+            self._loose -= int(query["fixed"])
+
+    def fit(self, queries: Array) -> bool:
+        """Gives new queries bits. Returns False if the grid has to be made again, with `assign`."""
+        if not self._new:
+            return True
+        new = sorted(self._new)
+        self._loose += int(np.count_nonzero(queries["fixed"][new]))
+        few = FEW_FENCES + SHARE_OF_FENCES * len(self.fences)
+        if len(new) > len(self._free) or self._loose > few:
+            return False
+        for slot in new:
+            query, bit = queries[slot], self._free.pop()
+            query["bit"], self.slots[bit] = bit, slot
+            self.latest[bit // 64] = max(self.latest[bit // 64], query["first_item"])
+        self._new = set()
+        return True
+
+    def assign(self, queries: Array) -> None:
+        """Gives all queries new bits, or makes them fences."""
+        there = queries["number"] >= 0
+        is_fence = there & (queries["fixed"] != 0) & (queries["here"] != 0) & (queries["mode"] != NEAREST)
+        slots = np.flatnonzero(is_fence)
+        self.fences = slots[_by_neighbourhood(queries[slots])]
+        queries["bit"] = queries["place"] = -1
+        others = np.flatnonzero(there & ~is_fence)
+        queries["bit"][others] = np.arange(len(others))
+        while len(others) + FEW_FENCES > 64 * self.words:
+            self.words *= 2
+        self.slots = np.full(64 * self.words, -1, np.int64)
+        self.slots[: len(others)] = others
+        self.latest = np.zeros(self.words, np.int64)
+        np.maximum.at(self.latest, np.arange(len(others)) // 64, queries["first_item"][others])
+        self._free = list(range(64 * self.words - 1, len(others) - 1, -1))
+        self._new = set()
+        self._loose = 0
+
+
+def _needs_lists(query: Array) -> bool:
+    return not query["fixed"] or bool(query["mode"] > COUNT)
+
+
+def _by_neighbourhood(fences: Array) -> Ints:
+    """Returns an order in which fences of similar size (within a factor of four) that lie near each other are
+    near each other.
+    """
+    size = np.frexp(np.maximum(fences["a"], fences["b"]))[1] // 2
+    code = _spread(fences["x"]) | (_spread(fences["y"]) << np.uint64(1))
+    return np.lexsort((code, size))
+
+
+def _spread(values: Array) -> Words:
+    """Returns the values, as whole numbers of 16 bits, with a 0 between any two bits."""
+    low, high = values.min(initial=np.inf), values.max(initial=-np.inf)
+    wide = high - low if high > low else 1.0
+    with np.errstate(invalid="ignore"):
+        share = np.nan_to_num((values - low) / wide)
+    out: Words = (share * 65535).astype(np.uint64)
+    for shift, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
+        out = (out | (out << np.uint64(shift))) & np.uint64(mask)
+    return out
+
+
 # what messages bring, as kernels take it
 
 
 def moves_in(packets: Sequence[Packet], server: RegionalServer) -> MoveBatch:
     """Returns the moves of all home zones in stream order; the server gets room for them."""
-    columns = {name: messages.column(packets, name, MOVE[name]) for name in MOVE.names or ()}
+    columns = {name: servers.column(packets, name, MOVE[name]) for name in MOVE.names or ()}
     server.make_room(max(len(server.names.arrays.start), int(columns["who"].max(initial=-1)) + 1))
-    moves, truths = records(MOVE, columns), messages.truths_in(packets, server.truths.shape[1])
+    moves, truths = records(MOVE, columns), servers.truths_in(packets, server.truths.shape[1])
     if len(packets) > 1:
         order = np.argsort(moves["number"], kind="stable")
         moves, truths = moves[order], truths[order]
@@ -412,25 +512,25 @@ def moves_in(packets: Sequence[Packet], server: RegionalServer) -> MoveBatch:
 
 def focal_events(packets: Sequence[Packet], server: RegionalServer) -> Array:
     """Returns the events (EVENT) of queries whose focal objects reported, as the home zones request them."""
-    focal = messages.of_kind(packets, messages.FOCAL_UPDATES)
-    requests = messages.of_kind(packets, messages.REQUESTS)
+    focal = servers.of_kind(packets, servers.FOCAL_UPDATES)
+    requests = servers.of_kind(packets, servers.REQUESTS)
     if not requests:
         return np.zeros(0, EVENT)
     firsts = np.cumsum([0, *(packet.rows.num_rows for packet in focal)])[: len(focal)]
-    row = messages.column(requests, "focal", np.int64)
+    row = servers.column(requests, "focal", np.int64)
     row += np.repeat(firsts, [packet.rows.num_rows for packet in requests])
-    flags = messages.column(requests, "flags", np.uint8)
+    flags = servers.column(requests, "flags", np.uint8)
     events = np.zeros(len(row), EVENT)
     for name, column in (
         *(("tick", "tick"), ("x", "x"), ("y", "y"), ("focal", "who")),
         ("expires", "expires"),
     ):
-        events[name] = messages.column(focal, column, EVENT[name])[row]
+        events[name] = servers.column(focal, column, EVENT[name])[row]
     events["kind"] = FOCAL
-    numbers = messages.column(requests, "query", np.int64)
+    numbers = servers.column(requests, "query", np.int64)
     events["slot"] = [server.slot_of.get(number, -1) for number in numbers.tolist()]
-    events["here"] = (flags & messages.PARTICIPATES) != 0
-    events["known"] = (flags & messages.IS_KNOWN) != 0
+    events["here"] = (flags & servers.PARTICIPATES) != 0
+    events["known"] = (flags & servers.IS_KNOWN) != 0
     return events[events["slot"] >= 0]
 
 

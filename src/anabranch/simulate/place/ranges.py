@@ -25,7 +25,7 @@ from anabranch.chain.order import Order
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
 from anabranch.chain.stages import CONTROL, ROUTE, Chains, Sender, Stage, in_order
 from anabranch.chain.state import State
-from anabranch.families.moving import server_messages as messages
+from anabranch.families.moving import servers
 from anabranch.families.moving.kernels.arrays import MINUS, PLUS
 from anabranch.families.registry import family
 from anabranch.model.arrays import Array, Floats, Ints
@@ -108,7 +108,7 @@ class RangeExperiment:
         """Returns bytes[sender, querying server] of this second's local results."""
         size = np.zeros((SERVERS, SERVERS))
         each = costs.TUPLE_BYTES if self.kind == "objects" else costs.VALUE_BYTES
-        for packet in messages.of_kind(done.sent[REGION], messages.FRAGMENTS):
+        for packet in servers.of_kind(done.sent[REGION], servers.FRAGMENTS):
             query, op = (packet.rows.column(name).to_numpy() for name in ("query", "op"))
             server = packet.facts["from"]
             size[server] += each * np.bincount(queried[query], minlength=SERVERS)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.model.arrays import Array, Bytes, Floats, Ints, Ints32, Words
-from anabranch.numeric.jit import inner, leaf
+from anabranch.numeric.jit import inner, kernel, leaf
 
 #: A number in a kernel; to numba, int64.
 Int = int | np.int64
@@ -305,6 +305,51 @@ def records(kind: np.dtype[Any], columns: Mapping[str, Array]) -> Array:
     for name in names:
         out[name] = columns[name]
     return out
+
+
+@kernel
+def present_objects(
+    objects: Array, truths: Words, first: Int
+) -> tuple[Ints, Words, Floats, Floats, Ints, Ints]:
+    """Returns (who, truths, x, y, number, expires) of the present objects of the block that begins at
+    `first`.
+    """
+    count, last = ZERO, min(first + BLOCK, len(objects))
+    for who in range(first, last):
+        count += objects[who].present
+    numbers, who_truths = np.empty((3, count), np.int64), np.empty((count, truths.shape[1]), np.uint64)
+    x, y = np.empty(count), np.empty(count)
+    row = ZERO
+    for who in range(first, last):
+        this = objects[who]
+        if this.present:
+            numbers[0, row] = who
+            numbers[1, row] = this.number
+            numbers[2, row] = this.expires
+            x[row] = this.x
+            y[row] = this.y
+            for word in range(truths.shape[1]):
+                who_truths[row, word] = truths[who, word]
+            row += 1
+    return numbers[0], who_truths, x, y, numbers[1], numbers[2]
+
+
+@kernel
+def row_columns(rows: Array) -> tuple[Ints, Ints, Array, Ints, Floats, Floats, Floats]:
+    """Returns the columns of rows (ROW), in the order of its fields; `op` as int8."""
+    count = len(rows)
+    tick, query, who = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    op, x, y, far = np.empty(count, np.int8), np.empty(count), np.empty(count), np.empty(count)
+    for index in range(count):
+        row = rows[index]
+        tick[index] = row.tick
+        query[index] = row.query
+        op[index] = row.op
+        who[index] = row.who
+        x[index] = row.x
+        y[index] = row.y
+        far[index] = row.distance
+    return tick, query, op, who, x, y, far
 
 
 def new_objects(count: int) -> Array:

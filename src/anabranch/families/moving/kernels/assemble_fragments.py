@@ -20,7 +20,7 @@ from anabranch.families.moving.kernels.arrays import (
     emit,
     new_rows,
 )
-from anabranch.families.moving.kernels.name_table import better, closer
+from anabranch.families.moving.kernels.object_names import better, closer
 from anabranch.model.arrays import Array, Bytes, Floats, Ints
 from anabranch.numeric.jit import inner, kernel
 

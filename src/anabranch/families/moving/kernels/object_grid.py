@@ -1,6 +1,6 @@
 """A grid over a regional server's objects and queries: each cell has a list of the objects in it and one bit
-per query that watches it; for the many that stay where they are, see fence_index. The k nearest objects of a
-query are found through it, from the inside out.
+per query that watches it; the many that stay where they are have an index of their own. The k nearest objects
+of a query are found through it, from the inside out.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import math
 import numpy as np
 
 from anabranch.families.moving.kernels.arrays import (
-    BLOCK,
     COUNT,
+    FENCE,
+    FENCE_BITS,
     NEVER,
     ZERO,
     FenceIndex,
@@ -22,9 +23,9 @@ from anabranch.families.moving.kernels.arrays import (
     Record,
     ServerArrays,
 )
-from anabranch.families.moving.kernels.name_table import closer
+from anabranch.families.moving.kernels.object_names import closer
 from anabranch.families.moving.kernels.shapes import distance, extent, grid_x, inner_extent, truth, wrapped
-from anabranch.model.arrays import Array, Floats, Ints, Words
+from anabranch.model.arrays import Array, Floats, Ints
 from anabranch.numeric.jit import inner, kernel, leaf, twig
 
 _ONE = np.uint64(1)
@@ -96,33 +97,6 @@ def add_all_to_grid(metric: Metric, objects: Array, grid: ObjectGrid) -> None:
     for who in range(len(objects)):
         if objects[who].present:
             add_to_grid(metric, objects, grid, who)
-
-
-@kernel
-def present_objects(
-    objects: Array, truths: Words, first: Int
-) -> tuple[Ints, Words, Floats, Floats, Ints, Ints]:
-    """Returns (who, truths, x, y, number, expires) of the present objects of the block that begins at
-    `first`.
-    """
-    count, last = ZERO, min(first + BLOCK, len(objects))
-    for who in range(first, last):
-        count += objects[who].present
-    numbers, who_truths = np.empty((3, count), np.int64), np.empty((count, truths.shape[1]), np.uint64)
-    x, y = np.empty(count), np.empty(count)
-    row = ZERO
-    for who in range(first, last):
-        this = objects[who]
-        if this.present:
-            numbers[0, row] = who
-            numbers[1, row] = this.number
-            numbers[2, row] = this.expires
-            x[row] = this.x
-            y[row] = this.y
-            for word in range(truths.shape[1]):
-                who_truths[row, word] = truths[who, word]
-            row += 1
-    return numbers[0], who_truths, x, y, numbers[1], numbers[2]
 
 
 # The objects of a server, and the queries with a focal object, are in two lists by the tick at which they
@@ -309,6 +283,80 @@ def watch_all(metric: Metric, queries: Array, grid: ObjectGrid) -> None:
 @kernel
 def unwatch_one(queries: Array, slot: Int, grid: ObjectGrid) -> None:
     unwatch(queries[slot], grid)
+
+
+# The index of fences: which of many queries around fixed points watch a cell. A bit per query and cell would
+# be mostly zeros: with 23,000 fences a cell is touched by some dozens. Fences that lie near each other and
+# are of similar size get places near each other, so those of a cell share a few words of 64 bits, and only
+# these words are kept:
+#
+#     cell 17    word 3: ..1.11.1..   word 4: 1.1.......   word 90: .....1....
+#     cell 18    word 3: ..1.11....   word 4: 1.1.1.....
+#
+# The index is built for all fences there are, also for those that do not watch yet. Their bits are set and
+# cleared in place when they start and end.
+
+
+@kernel
+def count_cells(metric: Metric, queries: Array, slots: Ints, grid: ObjectGrid) -> Int:
+    """Returns how many cells these queries touch, each counted for itself."""
+    total = ZERO
+    for index in range(len(slots)):
+        first, last, low, high = cells_in_reach(metric, queries[slots[index]], grid)
+        total += (last - first + 1) * (high - low + 1)
+    return total
+
+
+@kernel
+def place_fences(queries: Array, slots: Ints) -> tuple[Array, Ints]:
+    """Gives the queries in `slots` places 0, 1, ...; returns the fences (FENCE), and for each word of 64 the
+    latest first_item among its fences.
+    """
+    fences = np.empty(len(slots), FENCE)
+    latest = np.zeros((len(slots) + 63) // 64, np.int64)
+    for place in range(len(slots)):
+        query, fence = queries[slots[place]], fences[place]
+        query.place = place
+        fence.x = query.x
+        fence.y = query.y
+        fence.a = query.a
+        fence.b = query.b
+        fence.first_item = query.first_item
+        fence.number = query.number
+        fence.slot = slots[place]
+        fence.condition = query.condition
+        fence.mode = query.mode
+        fence.shape = query.shape
+        latest[place // 64] = max(latest[place // 64], query.first_item)
+    return fences, latest
+
+
+@kernel
+def index_cells(metric: Metric, queries: Array, fences: Array, latest: Ints, grid: ObjectGrid) -> FenceIndex:
+    """Returns the index of fences (FENCE) that no cell is watched by yet."""
+    cells = grid.columns * grid.rows
+    first = np.zeros(cells + 1, np.int32)
+    seen = np.full(cells, np.int32(-1))  # the last word that touched a cell
+    for place in range(len(fences)):
+        left, right, low, high = cells_in_reach(metric, queries[fences[place].slot], grid)
+        for row in range(low, high + 1):
+            for cell in range(row * grid.columns + left, row * grid.columns + right + 1):
+                if seen[cell] != place // 64:
+                    seen[cell] = place // 64
+                    first[cell + 1] += 1
+    for cell in range(cells):
+        first[cell + 1] += first[cell]
+        seen[cell] = -1
+    bits, used = np.zeros(first[cells], FENCE_BITS), first[:cells].copy()
+    for place in range(len(fences)):
+        left, right, low, high = cells_in_reach(metric, queries[fences[place].slot], grid)
+        for row in range(low, high + 1):
+            for cell in range(row * grid.columns + left, row * grid.columns + right + 1):
+                if seen[cell] != place // 64:
+                    seen[cell] = place // 64
+                    bits[used[cell]].word = place // 64
+                    used[cell] += 1
+    return FenceIndex(fences, latest, first, bits)
 
 
 # the nearest objects of a query

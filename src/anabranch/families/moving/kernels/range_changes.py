@@ -42,13 +42,13 @@ from anabranch.families.moving.kernels.arrays import (
     with_room,
     write_row,
 )
-from anabranch.families.moving.kernels.name_table import better, coordinate
 from anabranch.families.moving.kernels.object_grid import column_of, nearest, row_of, watch_range
+from anabranch.families.moving.kernels.object_names import better, coordinate
 from anabranch.families.moving.kernels.search_circles import update_need
 from anabranch.families.moving.kernels.shapes import distance, extent, in_range, inside, truth
 from anabranch.model.arrays import Array, Words
 from anabranch.numeric.bits import lowest
-from anabranch.numeric.jit import inner, leaf
+from anabranch.numeric.jit import inner, leaf, twig
 
 _ONE = np.uint64(1)
 _NO_BITS = np.uint64(0)
@@ -159,13 +159,11 @@ def _was_in(
     return in_range(metric, query, who, that.number, that.x, that.y, scratch.old_truths, row, x, y)
 
 
-@leaf
-def _entering(
+@twig
+def _present(
     metric: Metric, server: ServerArrays, query: Record, grid: ObjectGrid, scratch: TickScratch
 ) -> Int:
-    """Fills `hits` with the objects of a changed query's new range that were not in the old one; after the
-    moves.
-    """
+    """Fills `hits` with the objects that are in the range of a live query now; returns how many."""
     found = ZERO
     for row in range(query.low_row, query.high_row + 1):
         for column in range(query.low_column, query.high_column + 1):
@@ -174,15 +172,30 @@ def _entering(
                 who = np.int64(candidate)
                 this = server.objects[who]
                 candidate = this.next
-                if not in_range(
-                    metric, query, who, this.number, this.x, this.y, server.truths, who, query.x, query.y
-                ):
-                    continue
-                if query.old_live and _was_in(metric, server, query, who, scratch, query.old_x, query.old_y):
-                    continue
-                scratch.hits[found] = who
-                found += 1
+                number, x, y = this.number, this.x, this.y
+                if in_range(metric, query, who, number, x, y, server.truths, who, query.x, query.y):
+                    scratch.hits[found] = who
+                    found += 1
     return found
+
+
+@leaf
+def _entering(
+    metric: Metric, server: ServerArrays, query: Record, grid: ObjectGrid, scratch: TickScratch
+) -> Int:
+    """Fills `hits` with the objects of a changed query's new range that were not in the old one; after the
+    moves.
+    """
+    found = _present(metric, server, query, grid, scratch)
+    if not query.old_live:
+        return found
+    entering = ZERO
+    for hit in range(found):
+        who = scratch.hits[hit]
+        if not _was_in(metric, server, query, who, scratch, query.old_x, query.old_y):
+            scratch.hits[entering] = who
+            entering += 1
+    return entering
 
 
 @inner
@@ -451,30 +464,27 @@ def _update_value(
 
 @leaf
 def _compute_value(
-    metric: Metric, server: ServerArrays, query: Record, grid: ObjectGrid, names: NameArrays
+    metric: Metric,
+    server: ServerArrays,
+    query: Record,
+    grid: ObjectGrid,
+    names: NameArrays,
+    scratch: TickScratch,
 ) -> None:
     """Computes the local count or extreme of a live query from all objects in its range."""
     mode = np.int64(query.mode)
-    query.value = 0.0 if mode == COUNT else math.nan
+    query.value = math.nan
     query.who = -1
-    for row in range(query.low_row, query.high_row + 1):
-        for column in range(query.low_column, query.high_column + 1):
-            candidate = grid.first[row * grid.columns + column]
-            while candidate >= 0:
-                who = np.int64(candidate)
-                this = server.objects[who]
-                candidate = this.next
-                if not in_range(
-                    metric, query, who, this.number, this.x, this.y, server.truths, who, query.x, query.y
-                ):
-                    continue
-                if mode == COUNT:
-                    query.value += 1
-                    continue
-                value = coordinate(mode, this.x, this.y)
-                if query.who < 0 or better(names, mode, value, who, query.value, query.who):
-                    query.value = value
-                    query.who = who
+    found = _present(metric, server, query, grid, scratch)
+    if mode == COUNT:
+        query.value = float(found)
+        return
+    for hit in range(found):
+        who = scratch.hits[hit]
+        value = coordinate(mode, server.objects[who].x, server.objects[who].y)
+        if query.who < 0 or better(names, mode, value, who, query.value, query.who):
+            query.value = value
+            query.who = who
 
 
 @inner
@@ -484,6 +494,7 @@ def _settle_value(
     query: Record,
     grid: ObjectGrid,
     names: NameArrays,
+    scratch: TickScratch,
     tick: Int,
     rows: Array,
     count: Int,
@@ -498,7 +509,7 @@ def _settle_value(
             count += 1
         return rows, count
     if query.touched == LOST:
-        _compute_value(metric, server, query, grid, names)
+        _compute_value(metric, server, query, grid, names, scratch)
     same = query.who == query.old_who and (
         query.value == query.old_value or (query.who < 0 and query.mode != COUNT)
     )
@@ -573,6 +584,6 @@ def settle(
             rows, count = _settle_list(metric, server, slot, grid, names, scratch, tick, stamp, rows, count)
             stamp += 2
         else:
-            rows, count = _settle_value(metric, server, query, grid, names, tick, rows, count)
+            rows, count = _settle_value(metric, server, query, grid, names, scratch, tick, rows, count)
         query.touched = UNTOUCHED
     return rows, count, stamp

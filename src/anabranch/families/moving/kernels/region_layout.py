@@ -1,4 +1,11 @@
-"""Which regional server a point belongs to, and which servers a range may touch.
+"""The regional server table (RST): which server a point belongs to, and which servers a range may touch;
+known to every zone alike.
+
+| setting         | regions                                                                             |
+|-----------------|-------------------------------------------------------------------------------------|
+| [columns, rows] | equal cells over `bounds`, row by row; what lies beyond belongs to the nearest cell |
+| rectangles      | the first that contains the point, else the nearest                                 |
+| no `bounds`     | cells of a few per cent of the coordinate, whatever its units, spread over zones    |
 
 Every point of the plane belongs to exactly one region, and a region to zone `region % zones`, unless a split
 has given that part of the zone to another. `mark_zones` may mark a zone too many, never one too few: a region
@@ -15,6 +22,8 @@ import numpy as np
 from anabranch.families.moving.kernels.arrays import Int, Metric
 from anabranch.families.moving.kernels.shapes import extent, grid_x
 from anabranch.model.arrays import Bytes, Floats, Ints
+from anabranch.model.errors import JobError
+from anabranch.model.stream import Stream
 from anabranch.numeric.jit import kernel, leaf, twig
 
 #: Layouts: a grid over bounds, a list of rectangles, or (without bounds) the cells of a logarithmic grid.
@@ -26,6 +35,10 @@ LEAST_POWER = -20
 
 #: A range that touches more cells than this is taken to touch all zones.
 MOST_CELLS = 4096
+
+
+#: Mean radius of the earth in the units that distances on a globe can have.
+EARTH_RADIUS = {"km": 6371.0088, "m": 6371008.8, "miles": 6371.0088 / 1.609344}
 
 
 class RegionLayout(NamedTuple):
@@ -41,6 +54,41 @@ class RegionLayout(NamedTuple):
     #: [:, 4], in the order in which they came: (zone, axis, cut, other); what the zone has at or
     #: beyond the cut, on axis 0 (x) or 1 (y), belongs to the other
     splits: Floats
+
+
+def layout_of(stream: Stream, zones: int) -> RegionLayout:
+    """Returns the regional servers of a stream, folded onto `zones` zones."""
+    none = np.zeros((0, 4))
+    if stream.regions and isinstance(stream.regions[0], tuple):
+        rectangles = np.array(stream.regions, np.float64)
+        if (rectangles[:, 2] < rectangles[:, 0]).any() or (rectangles[:, 3] < rectangles[:, 1]).any():
+            raise JobError(
+                f"stream {stream.name}: a region is (low x, low y, high x, high y), low before high"
+            )
+        return RegionLayout(RECTANGLES, zones, 0, 0, 0.0, 0.0, 0.0, 0.0, rectangles, none)
+    if not stream.bounds:
+        return RegionLayout(LOGARITHMIC, zones, 0, 0, 0.0, 0.0, 0.0, 0.0, none, none)
+    columns, rows = (int(count) for count in stream.regions)  # type: ignore[arg-type]
+    if columns < 1 or rows < 1:
+        raise JobError(
+            f"stream {stream.name}: regions = [{columns}, {rows}]; at least one column and one row"
+        )
+    (low_x, high_x), (low_y, high_y) = stream.bounds[:2]
+    per_x = columns / (high_x - low_x) if high_x > low_x else 0.0
+    per_y = rows / (high_y - low_y) if high_y > low_y else 0.0
+    return RegionLayout(GRID, zones, columns, rows, float(low_x), float(low_y), per_x, per_y, none, none)
+
+
+def metric_of(stream: Stream) -> Metric:
+    """Returns how a stream measures distances."""
+    if stream.metric == "euclidean":
+        return Metric(False, 0.0)
+    if stream.metric != "haversine":
+        raise JobError(f"stream {stream.name}: metric = {stream.metric!r}; it is euclidean or haversine")
+    unit = stream.unit or "km"
+    if unit not in EARTH_RADIUS:
+        raise JobError(f"stream {stream.name}: unit = {unit!r}; it is one of {', '.join(EARTH_RADIUS)}")
+    return Metric(True, EARTH_RADIUS[unit])
 
 
 @leaf

@@ -50,7 +50,7 @@ from anabranch.families.moving.kernels.range_changes import (
     leave_changed,
     settle,
 )
-from anabranch.model.arrays import Array, Floats, Ints
+from anabranch.model.arrays import Array
 from anabranch.numeric.jit import kernel, leaf, twig
 
 #: Marks of objects are int32; a batch takes far fewer stamps than are left above this.
@@ -259,21 +259,3 @@ def run(
         _tidy(server, scratch, moving, changes)
     server.tallies[STAMP] = stamp
     return rows[:count]
-
-
-@kernel
-def row_columns(rows: Array) -> tuple[Ints, Ints, Array, Ints, Floats, Floats, Floats]:
-    """Returns the columns of rows (ROW), in the order of its fields; `op` as int8."""
-    count = len(rows)
-    tick, query, who = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
-    op, x, y, far = np.empty(count, np.int8), np.empty(count), np.empty(count), np.empty(count)
-    for index in range(count):
-        row = rows[index]
-        tick[index] = row.tick
-        query[index] = row.query
-        op[index] = row.op
-        who[index] = row.who
-        x[index] = row.x
-        y[index] = row.y
-        far[index] = row.distance
-    return tick, query, op, who, x, y, far
