@@ -21,7 +21,7 @@ EXAMPLES = 6
 
 
 @pytest.mark.slow
-def test_answers_are_as_described(address: str) -> None:
+def test_answers_are_as_described(address: str, tokens: dict[str, dict[str, str]]) -> None:
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
     seen = set()
     for found in schema.get_all_operations():
@@ -32,7 +32,9 @@ def test_answers_are_as_described(address: str) -> None:
         @settings(max_examples=examples(EXAMPLES), suppress_health_check=list(HealthCheck), database=None)
         @given(case=operation.as_strategy())
         def check(case: schemathesis.Case) -> None:
-            case.call_and_validate(excluded_checks=[positive_data_acceptance], timeout=20)
+            case.call_and_validate(
+                excluded_checks=[positive_data_acceptance], timeout=20, headers=tokens["root"]
+            )
 
         check()
         seen.add(operation.path)
@@ -48,6 +50,16 @@ def test_every_refusal_is_described(http: httpx.Client) -> None:
             assert statuses or path == "/health"
             for status in statuses:
                 assert described["responses"][status]["content"]["application/json"]["schema"] == envelope
+
+
+def test_the_token_is_described(http: httpx.Client) -> None:
+    """So that generated clients can send one."""
+    document = http.get("/openapi.json").json()
+    (name, scheme), *others = document["components"]["securitySchemes"].items()
+    assert (scheme["type"], scheme["scheme"], others) == ("http", "bearer", [])
+    for path, methods in document["paths"].items():
+        for described in methods.values():
+            assert described.get("security", []) == ([] if path == "/health" else [{name: []}])
 
 
 def test_every_answer_has_an_example(http: httpx.Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 
 import httpx
@@ -101,6 +102,7 @@ def test_a_listener_whose_token_is_revoked_is_let_go(
     http: httpx.Client, layout: Layout, tokens: Headers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "ALIVE_S", 0.1)
+    monkeypatch.setattr(events, "CHECK_S", 0.2)
     kept = Tokens(layout.catalog)
     with http.stream("GET", "/api/events/all", headers=tokens["eve"]) as answer:
         lines = answer.iter_lines()
@@ -108,6 +110,38 @@ def test_a_listener_whose_token_is_revoked_is_let_go(
         kept.revoke(next(token.id for token in kept.all() if token.owner == "eve"))
         assert set(lines) <= {"", ": alive"}  # and then it ends
     kept.close()
+
+
+def test_a_listener_whose_token_is_revoked_is_let_go_while_rows_come(
+    http: httpx.Client, layout: Layout, tokens: Headers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy stream must not keep a listener that may not listen any more."""
+    monkeypatch.setattr(events, "CHECK_S", 0.3)
+    monkeypatch.setattr(events, "LOOK_S", 0.01)
+    kept = Tokens(layout.catalog)
+    with http.stream("GET", "/api/events/all", headers=tokens["eve"]) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        kept.revoke(next(token.id for token in kept.all() if token.owner == "eve"))
+        revoked = time.monotonic()
+        for batch in range(2, 400):
+            deliver(layout, batch, [batch], [["all"]], dead=[("late", "{}")])
+            line = next((line for line in lines if line.startswith("data")), None)
+            if line is None:
+                break
+        assert time.monotonic() - revoked < 5
+        assert line is None
+    kept.close()
+
+
+def test_wrong_tokens_are_limited_and_right_ones_are_not(http: httpx.Client, tokens: Headers) -> None:
+    assert http.get("/api/streams", headers=tokens["ann"]).status_code == 200
+    wrong = {"Authorization": "Bearer ana_00000000_wrong"}
+    found = [http.get("/api/streams", headers=wrong).status_code for _ in range(100)]
+    assert set(found) == {401, 429}
+    assert found.index(429) >= 40
+    assert http.get("/api/streams", headers=wrong).headers["retry-after"] == "10"
+    assert http.get("/api/streams", headers=tokens["ann"]).status_code == 200
 
 
 def test_subscriptions_per_owner(http: httpx.Client, service: JobService, tokens: Headers) -> None:
@@ -147,6 +181,30 @@ def test_listeners_per_owner(http: httpx.Client, service: JobService, tokens: He
                 return
         time.sleep(0.1)
     raise AssertionError("a listener that went away still counts")
+
+
+def test_listeners_that_come_at_once(http: httpx.Client, service: JobService, tokens: Headers) -> None:
+    """Thirty at the same moment, of whom five may listen."""
+    service.limits = Limits(listeners=5, requests_per_second=1000)
+    gate, answers, over = threading.Barrier(30), [], threading.Event()
+
+    def listen() -> None:
+        gate.wait()
+        with http.stream("GET", "/api/events/all", headers=tokens["root"]) as answer:
+            answers.append(answer.status_code)
+            while answer.status_code == 200 and not over.wait(0.05):
+                pass
+
+    threads = [threading.Thread(target=listen) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 20
+    while len(answers) < 30 and time.monotonic() < until:
+        time.sleep(0.05)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [200] * 5 + [429] * 25
 
 
 def test_results_per_owner(http: httpx.Client, service: JobService, layout: Layout, tokens: Headers) -> None:

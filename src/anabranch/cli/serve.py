@@ -37,6 +37,10 @@ def serve(
         float, typer.Option(min=0.1, help="Requests per second that an owner may send.")
     ] = 50.0,
     listeners: Annotated[int, typer.Option(min=0, help="Open event streams an owner may have.")] = 100,
+    connections: Annotated[
+        int,
+        typer.Option(min=8, help="Connections at once; half of the files that the process may open at most."),
+    ] = 1_000,
     network: Annotated[
         Path | None,
         typer.Option(
@@ -74,7 +78,7 @@ def serve(
 
     from anabranch.spark.run import run_job  # Spark takes seconds to start: only now
 
-    limits = Limits(subscriptions, requests, listeners, batches)
+    limits = Limits(subscriptions, requests, listeners, batches, connections=connections)
     served = beside(host, port, limits, scenario, private_receivers)
     run_job(loaded, seconds=seconds, quiet=quiet, beside=served)
 

@@ -26,6 +26,7 @@ from anabranch.results import pages
 from anabranch.results.deliveries import Deliveries
 from anabranch.results.layout import Layout
 from anabranch.sending.webhook import check_public
+from anabranch.service.connections import MOST
 from anabranch.service.errors import Refused, unknown
 from anabranch.service.models import DeliveryFacts, StreamFacts, SubscriptionFacts
 
@@ -35,13 +36,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """What an owner may have, and how large a request may be."""
+    """What an owner may have; how large a request may be; how many connections there may be in all."""
 
     subscriptions: int = 1_000
     requests_per_second: float = 50.0
     listeners: int = 100
     batches_kept: int = 1_000_000
     body_bytes: int = 256 << 10
+    connections: int = MOST
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from anabranch.chain.json_rows import json_row
 from anabranch.results.pages import Cursor, Page
 from anabranch.service.access import Access, AnyCaller, Editor, Viewer
 from anabranch.service.errors import Refused
-from anabranch.service.events import events
+from anabranch.service.events import EventResponse, events
 from anabranch.service.job_service import JobService, moment_of
 from anabranch.service.metrics import Metrics
 from anabranch.service.models import (
@@ -45,6 +45,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         403: "The token's role is not enough.",
         404: "There is no such thing, or it is somebody else's.",
         409: "The name is taken, or the subscription has ended.",
+        408: "The request came too slowly.",
         413: "The request is too large.",
         422: "The query is refused, with the position; or a value has the wrong form.",
         429: "A limit of the owner.",
@@ -183,7 +184,7 @@ def live(
     name: Name,
     after: After = None,
     last_event_id: Annotated[str | None, Header(description="The last event that was seen.")] = None,
-) -> StreamingResponse:
+) -> EventResponse:
     """Results live, one event per row, from the beginning or from after the last event seen. `event: end`
     comes when the stream has ended, `event: gap` where rows are left out that are no longer shown to the
     caller.
@@ -191,7 +192,6 @@ def live(
     access: Access = request.app.state.access
     reader = service_of(request).results(caller, name)
     cursor = Cursor.read(last_event_id or after)
-    access.check_listeners(caller)
 
     def may_stay() -> bool:
         try:
@@ -199,13 +199,8 @@ def live(
         except Refused:
             return False
 
-    async def body() -> Any:
-        with access.listening(caller):
-            async for event in events(reader, cursor, may_stay):
-                yield event
-
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(body(), media_type="text/event-stream", headers=headers)
+    access.add_listener(caller)
+    return EventResponse(events(reader, cursor, may_stay), lambda: access.remove_listener(caller))
 
 
 def _page_response(page: Page, accept: str | None) -> Response | dict[str, Any]:
@@ -256,7 +251,7 @@ def plan(request: Request, caller: Viewer) -> dict[str, Any]:
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {"example": METRICS}}},
-        **{status: REFUSALS[status] for status in (401, 403, 429)},
+        **{status: REFUSALS[status] for status in (401, 403, 408, 429)},
     },
 )
 def metrics(request: Request, caller: Viewer) -> Response:

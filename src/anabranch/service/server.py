@@ -14,8 +14,10 @@ from fastapi.routing import APIRoute
 
 from anabranch.model.errors import JobError, RunError
 from anabranch.service import dashboard_routes, errors, files, routes
-from anabranch.service.access import Access, BodyLimit, is_loopback
+from anabranch.service.access import Access, is_loopback
+from anabranch.service.admission import Admission
 from anabranch.service.batch_history import BatchHistory
+from anabranch.service.connections import Connections, connections_allowed, protocol_settings
 from anabranch.service.current_results import CurrentResults
 from anabranch.service.job_service import JobService
 from anabranch.service.metrics import Metrics
@@ -25,6 +27,8 @@ from anabranch.service.positions import Positions
 #: How long open connections get when the service stops.
 GRACE_S = 2
 PATIENCE_S = 20.0
+#: So many connections may wait in the kernel, however few are accepted at once (connections.py).
+WAITING_TO_BE_ACCEPTED = 1_024
 
 
 ABOUT = """Standing queries on streams: register and cancel them, read their results by page or live.
@@ -46,7 +50,7 @@ def make_app(service: JobService) -> FastAPI:
     app.state.service, app.state.access, app.state.metrics = service, Access(service), Metrics(service)
     app.state.history, app.state.current_results = BatchHistory(service), CurrentResults()
     app.state.positions, app.state.plan_boxes = Positions(service), PlanBoxes(service.plan)
-    app.add_middleware(BodyLimit, most=service.limits.body_bytes)
+    app.add_middleware(Admission, access=app.state.access)
     errors.handle(app)
     app.include_router(routes.api)
     app.include_router(routes.about)
@@ -74,8 +78,10 @@ def serving(service: JobService, host: str, port: int) -> Iterator[str]:
     check_address(host, service.tokens.exist())
     service.local = is_loopback(host)
     listening = _bound(host, port)
+    connections = Connections(connections_allowed(service.limits.connections), service.limits.body_bytes)
     settings = uvicorn.Config(
         make_app(service),
+        **protocol_settings(connections),
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -87,6 +93,7 @@ def serving(service: JobService, host: str, port: int) -> Iterator[str]:
     thread.start()
     try:
         _wait(server, thread)
+        listening.listen(WAITING_TO_BE_ACCEPTED)
         shown = f"[{host}]" if ":" in host else host
         yield f"http://{shown}:{listening.getsockname()[1]}"
     finally:
