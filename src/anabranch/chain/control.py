@@ -104,6 +104,11 @@ def _control_rows(run: list[Control]) -> pa.RecordBatch:
     return _rows(rows) if rows else EMPTY
 
 
+def cancel_rows(numbers: Iterable[int], family: str) -> pa.RecordBatch:
+    """Rows of a CANCEL packet for order: these queries end before the items of the next batch."""
+    return _rows([(number, None, None, None, None, family) for number in numbers])
+
+
 def _rows(rows: Sequence[_Row]) -> pa.RecordBatch:
     numbers, names, specs, times, items, families = zip(*rows, strict=True)
     columns = [numbers, names, specs, [json.dumps(time) for time in times], items, families]

@@ -1,9 +1,10 @@
 """The stage that every stream begins with: it puts items into stream order and keeps the books.
 
 In: ITEMS as route packed them (facts `source`: sorts packets into source order; an optional column `#order`
-sorts rows across packets), DEAD rows that route rejected, and control. Out: numbered items in stream order
-for the zones of the first stage of every family; ACTIVATE, CANCEL, REBALANCE and PROGRESS for all its zones;
-dead letters and books for delivery. Never: a look at what an item means.
+sorts rows across packets), DEAD rows that route rejected, control, and CANCEL from stages that suspended a
+query (budget.py). Out: numbered items in stream order for the zones of the first stage of every family;
+ACTIVATE, CANCEL, REBALANCE and PROGRESS for all its zones; dead letters and books for delivery. Never: a look
+at what an item means.
 
 A family gets items only while it has queries, and progress for a few batches more.
 
@@ -17,7 +18,7 @@ Order is by time, then by source order. With lateness L, an item may leave once 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -97,6 +98,16 @@ class Active:
 
     def families(self) -> list[str]:
         return [family for family, numbers in self.queries.items() if len(numbers)]
+
+    def known(self, event: Event) -> Event:
+        """Returns an event without the cancellation of queries that are gone: who is suspended in the batch
+        in which it is cancelled is cancelled twice.
+        """
+        if event.kind is not Kind.CANCEL:
+            return event
+        own = self.queries.get(self.chains.named(event.family), np.empty(0, np.int64))
+        there = np.isin(event.rows.column("number").to_numpy(), own)
+        return event if there.all() else replace(event, rows=event.rows.filter(pa.array(there)))
 
     def apply(self, event: Event) -> str:
         """Adds or removes the queries of an event, and returns their family."""
@@ -260,9 +271,12 @@ class Order(Stage):
         ]
 
     def _controls(self, events: list[Event], active: Active) -> list[Packet]:
-        return [
-            packet for event in events for packet in self._to_all(active.apply(event), event.kind, event.rows)
-        ]
+        out: list[Packet] = []
+        for event in events:
+            event = active.known(event)
+            if event.rows.num_rows:
+                out += self._to_all(active.apply(event), event.kind, event.rows)
+        return out
 
     def _to_all(
         self, family: str, kind: Kind, rows: pa.RecordBatch = EMPTY, facts: dict[str, Any] | None = None

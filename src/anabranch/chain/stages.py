@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.packets import Packet
+from anabranch.chain.packets import ORDER, Packet
 from anabranch.chain.state import State
 from anabranch.model.arrays import Array
 from anabranch.model.stream import Stream
@@ -57,7 +57,8 @@ class Stage(ABC):
         `last` (time of the last item), `origin` (time of the first item), `ended` (the stream has ended).
 
         A packet returned for a later stage arrives in the same batch. One for this or an earlier stage is a
-        back packet: it arrives at the start of the next batch. One for DELIVER leaves the chain.
+        back packet: it arrives at the start of the next batch. One for DELIVER leaves the chain. To order a
+        stage sends CANCEL only, of a query that is suspended (budget.py).
         """
 
 
@@ -195,7 +196,7 @@ def run_stages(
                 state.forget_cache()
                 raise
             for count, packet in enumerate(sent):
-                if family and not packet.family:
+                if family and not packet.family and packet.stage != ORDER:  # order is no family's own
                     packet = replace(packet, family=family)
                 here = packet.stage > depth and packet.stage in depths
                 to = inboxes.setdefault((packet.family, packet.stage, packet.zone), []) if here else out

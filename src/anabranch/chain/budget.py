@@ -1,0 +1,57 @@
+"""Budgets: how much work one subscription may ask of one batch, and what happens to one that asks for more.
+
+    budget = Budget(base=1_000_000, per_item=100)
+    if budget.exceeded(windows, items):                     # counted before the work is done
+        packets += suspended("filters", query, item, budget.reason("windows", windows, items))
+
+Work is counted (rows, windows, pairs), never measured by a clock: a batch that is run again suspends the same
+subscription at the same item. What is allowed grows with the items of the batch, so that a large batch is no
+reason to suspend anybody.
+
+A subscription that is suspended gets nothing from item `item` on. The stage that found it sends three
+packets: CANCEL, a back packet for order, which cancels the query in all zones of its family before the next
+batch; a NOTE for the manifest, from which the catalog takes the reason; and a dead letter. In the batch
+itself, the stage leaves the work out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from anabranch.chain.control import Query, cancel_rows
+from anabranch.chain.dead_letters import SCHEMA
+from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a subscription may ask for: `base` per batch, and `per_item` more for each item that it sees."""
+
+    base: int = 1_000_000
+    per_item: int = 100
+
+    def allowed(self, items: int) -> int:
+        return self.base + self.per_item * items
+
+    def exceeded(self, count: int, items: int) -> bool:
+        return count > self.allowed(items)
+
+    def reason(self, what: str, count: int, items: int) -> str:
+        """`it would give 5,000,000 windows for 10 items (limit: 1,000,000, and 100 more per item)`"""
+        limit = f"limit: {self.base:,}, and {self.per_item:,} more per item"
+        return f"it would give {count:,} {what} for {items:,} {'item' if items == 1 else 'items'} ({limit})"
+
+
+def suspended(family: str, query: Query, item: int, reason: str) -> list[Packet]:
+    """Returns the packets that suspend a query between item `item` and the one before."""
+    facts = {"suspended": query.name, "query": query.number, "item": item, "reason": reason}
+    why = f"subscription {query.name!r} was suspended at item {item:,}: {reason}"
+    letter = pa.record_batch([[why], [json.dumps(facts)]], schema=SCHEMA)
+    return [
+        Packet(ORDER, 0, Kind.CANCEL, cancel_rows([query.number], family)),
+        Packet(DELIVER, 0, Kind.NOTE, facts=facts),
+        Packet(DELIVER, 0, Kind.DEAD, letter),
+    ]
