@@ -88,7 +88,8 @@ def test_without_lateness_items_leave_at_once_and_older_ones_are_late() -> None:
         ("progress", 5),
     ]
     assert runner.books == {
-        "rows_in": 6, "processed": 4, "late": 2, "rejected": 0, "waiting": 0, "last": 5, "ended": False,
+        "rows_in": 6, "processed": 4, "late": 2, "rejected": 0, "waiting": 0,
+        "number": 4, "time": 5, "last": 5, "origin": 1, "ended": False, "version": 0,
     }  # fmt: skip
     assert [row["content"] for rows in runner.dead for row in rows.to_pylist()] == ['{"t": 2}', '{"t": 2}']
 

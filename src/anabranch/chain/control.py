@@ -180,13 +180,13 @@ class Pending:
         return self._take(now, number, last)
 
     def cuts(
-        self, times: Array | None, count: int, number: int, last: Time | None
+        self, times: Array | None, numbers: Array, last: Time | None
     ) -> Iterator[tuple[int, list[Event]]]:
         """(index, what takes effect before the item at that index), in order, for items that leave now.
 
-        `number` is the number of the first of them and `last` the time of the item before it.
+        `numbers` are those of the items, and `last` is the time of the item before them.
         """
-        events = self.due(number, last)
+        events = self.due(int(numbers[0]), last)
         if events:
             yield 0, events
         if times is None or not self.waiting:
@@ -195,11 +195,11 @@ class Pending:
         for waiting in self.waiting:
             assert waiting.time is not None  # those without a time were due
             index = int(np.searchsorted(times, waiting.time, side="right"))
-            if index < count:
+            if index < len(numbers):
                 by_index.setdefault(index, []).append(waiting)
         for index in sorted(by_index):
             before = times[index - 1].item() if index else last
-            yield index, self._take(by_index[index], number + index, before)
+            yield index, self._take(by_index[index], int(numbers[index]), before)
 
     def _take(self, now: list[_Waiting], number: int, last: Time | None) -> list[Event]:
         if not now:

@@ -49,6 +49,7 @@ class Clock:
     last: Time | None = None  # time of the last item that left
     origin: Time | None = None  # time of the first item that left
     ended: bool = False
+    pieces: int = 0  # of a flow: how many have come
 
 
 @dataclass
@@ -140,14 +141,42 @@ class Order(Stage):
             return []
         books, pending, active = Books.load(state), Pending.load(state), Active(self.chains, state)
         clock = state.cached(CLOCK, [CLOCK], lambda: Clock(**(state.get_json(CLOCK) or {})))
+        for packet in packets:
+            pending.add(packet)
+        out = self._processed(state, packets, books, clock, pending, active)
+        if self._has_begun(clock):
+            out += self._controls(pending.due(books.number, clock.last), active)
+        for family in self._to_rebalance(packets):
+            if family in active.awake:
+                out += self._to_all(family, Kind.REBALANCE)
+        out += self._announced(books, clock, active, state.get_json(VERSION) or 0)
+        books.save(state)
+        pending.save(state)
+        active.save(state)
+        state.put_json(CLOCK, vars(clock))
+        state.cache(CLOCK, [CLOCK], clock)
+        return out
+
+    def _has_begun(self, clock: Clock) -> bool:
+        """Whether control without a time takes effect now."""
+        return True
+
+    def _processed(
+        self,
+        state: State,
+        packets: Sequence[Packet],
+        books: Books,
+        clock: Clock,
+        pending: Pending,
+        active: Active,
+    ) -> list[Packet]:
+        """What the items and dead letters of a batch give, and the control that takes effect among them."""
         out: list[Packet] = []
         for packet in packets:
             if packet.kind is Kind.DEAD:
                 books.rejected += packet.rows.num_rows
                 books.rows_in += packet.rows.num_rows
                 out.append(Packet(DELIVER, 0, Kind.DEAD, packet.rows))
-            else:
-                pending.add(packet)
         timely: list[pa.RecordBatch] = []
         for rows in self._in_source_order(packets):
             books.rows_in += rows.num_rows
@@ -161,16 +190,6 @@ class Order(Stage):
         for items in self._released(state, timely, clock, ended):
             out += self._sent(items, books, clock, pending, active)
         clock.ended |= ended
-        out += self._controls(pending.due(books.number, clock.last), active)
-        for family in self._to_rebalance(packets):
-            if family in active.awake:
-                out += self._to_all(family, Kind.REBALANCE)
-        out += self._announced(books, clock, active)
-        books.save(state)
-        pending.save(state)
-        active.save(state)
-        state.put_json(CLOCK, vars(clock))
-        state.cache(CLOCK, [CLOCK], clock)
         return out
 
     def _new(self, state: State, packets: Sequence[Packet]) -> list[Packet]:
@@ -245,25 +264,25 @@ class Order(Stage):
         """Items for the zones of the first stages, cut where a query begins or ends between two of them."""
         out: list[Packet] = []
         times = times_of(items, self.stream) if self.stream.time is not None else None
+        numbers = np.arange(books.number, books.number + items.num_rows, dtype=np.int64)
+        numbered = with_numbers(items, numbers)
         first = 0
-        for index, events in pending.cuts(times, items.num_rows, books.number, clock.last):
-            out += self._dealt(items.slice(first, index - first), books, active)
+        for index, events in pending.cuts(times, numbers, clock.last):
+            out += self._dealt(numbered.slice(first, index - first), active)
             out += self._controls(events, active)
             first = index
-        out += self._dealt(items.slice(first), books, active)
+        out += self._dealt(numbered.slice(first), active)
+        books.number += items.num_rows
+        books.processed += items.num_rows
         if times is not None:
             clock.last = times[-1].item()
             if clock.origin is None:
                 clock.origin = times[0].item()
         return out
 
-    def _dealt(self, items: pa.RecordBatch, books: Books, active: Active) -> list[Packet]:
-        if not items.num_rows:
+    def _dealt(self, numbered: pa.RecordBatch, active: Active) -> list[Packet]:
+        if not numbered.num_rows:
             return []
-        numbers = np.arange(books.number, books.number + items.num_rows, dtype=np.int64)
-        books.number += items.num_rows
-        books.processed += items.num_rows
-        numbered = with_numbers(items, numbers)
         return [
             Packet(1, zone, Kind.ITEMS, rows, family=family)
             for family in active.families()
@@ -285,8 +304,10 @@ class Order(Stage):
         addresses = self.chains[family].addresses()
         return [Packet(depth, zone, kind, rows, facts or {}, family) for depth, zone in addresses]
 
-    def _announced(self, books: Books, clock: Clock, active: Active) -> list[Packet]:
-        """The progress of time for every zone of the families that are awake, and the books."""
+    def _announced(self, books: Books, clock: Clock, active: Active, version: int) -> list[Packet]:
+        """The progress of time for every zone of the families that are awake, and the books. `version` is how
+        much of the control log has come.
+        """
         time = None
         if clock.seen is not None and clock.origin is not None:
             time = clock.seen if clock.ended else clock.seen - self.stream.lateness
@@ -300,5 +321,5 @@ class Order(Stage):
         progress = [self._to_all(family, Kind.PROGRESS, facts=facts) for family in active.awake]
         return [
             *chain.from_iterable(progress),
-            Packet(DELIVER, 0, Kind.BOOKS, facts=books.facts() | {"last": clock.last, "ended": clock.ended}),
+            Packet(DELIVER, 0, Kind.BOOKS, facts=books.facts() | facts | {"version": version}),
         ]

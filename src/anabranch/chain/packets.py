@@ -44,7 +44,9 @@ class Kind(IntEnum):
     PARTIAL = 5  # what one stage of a family says to another; the family defines it
     RESULT = 6  # rows of a result table; facts: table
     DEAD = 7  # rows for the dead letters: reason, content
-    BOOKS = 8  # facts: rows_in, processed, late, rejected so far
+    BOOKS = (
+        8  # facts: rows_in, processed, late, rejected so far; those of PROGRESS; version of the control log
+    )
     END = 9  # the stream ends here
     NOTE = 10  # a counter or a warning for people; facts say what
     REBALANCE = 11  # zones shall share their work anew

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.chain.control import control_packets
-from anabranch.chain.order import Order
+from anabranch.chain.flows import order_of
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet, decode, encode
 from anabranch.chain.stages import (
     CONTROL,
@@ -39,7 +39,7 @@ class Runner:
     def __init__(self, stream: Stream, families: HasChain | Sequence[HasChain], zones: int = 1) -> None:
         self.stream = stream
         self.chains = Chains(stream, families if isinstance(families, Sequence) else [families], zones)
-        self._order = Order(self.chains)
+        self._order = order_of(self.chains)
         self.states: dict[Address, State] = defaultdict(State)
         self.back: Inbox = []
         self.batches = 0
@@ -54,8 +54,11 @@ class Runner:
         items: pa.RecordBatch | None = None,
         control: Sequence[Control] = (),
         rejected: pa.RecordBatch | None = None,
+        pieces: Sequence[Packet] = (),
     ) -> None:
-        """Runs one batch: control takes effect before the items. `rejected` are dead letters of its rows."""
+        """Runs one batch: control takes effect before the items. `rejected` are dead letters of its rows;
+        `pieces` are those of a flow.
+        """
         inboxes: dict[Address, Inbox] = defaultdict(list)
         for sender, packet in self.back:
             inboxes[packet.family, packet.stage, packet.zone].append((back_sender(sender), packet))
@@ -68,6 +71,7 @@ class Runner:
         if items is not None and items.num_rows:
             facts = {"source": [self.batches]}
             order.append(((ROUTE, 0, 1), Packet(ORDER, 0, Kind.ITEMS, items, facts)))
+        order += [((ROUTE, 0, count), piece) for count, piece in enumerate(pieces, 2)]
         if not order:
             del inboxes["", ORDER, 0]
         depths = range(MOST_DEPTHS + 1)

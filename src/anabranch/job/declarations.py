@@ -21,7 +21,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: The settings of a stream, as docs/queries.md describes them.
 STREAM_SETTINGS = tuple(
-    field.name for field in fields(Stream) if field.name not in ("name", "columns", "operators")
+    field.name for field in fields(Stream) if field.name not in ("name", "columns", "operators", "flow")
 )
 
 _LENGTHS = ("lateness", "tick", "expire")

@@ -25,7 +25,7 @@ class Stream:
     for a timestamp these are seconds, kept here in microseconds like the timestamps themselves. `unit` is
     that of distances where `metric` is haversine: km, m or miles; None is km. `apart` are the families that
     have a Spark query of their own (model/branch.py), `operators` the functions of users that queries may
-    call.
+    call. A `flow` is a part of another stream, which comes from another site (chain/flows.py).
     """
 
     name: str
@@ -43,6 +43,7 @@ class Stream:
     unit: str | None = None
     apart: tuple[str, ...] = ()
     operators: tuple[Operator, ...] = ()
+    flow: bool = False
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

@@ -51,7 +51,9 @@ class Bypass(StrEnum):
 
 
 class Optimizer:
-    """`widen`: widen streams where that is cheaper. `admit`: accept a plan even where it overloads."""
+    """`widen`: widen streams where that is cheaper. `admit`: accept a plan even where it overloads.
+    `compose`: make windows from smaller windows, too, not only from items and equal windows.
+    """
 
     def __init__(
         self,
@@ -62,9 +64,11 @@ class Optimizer:
         bypass: Bypass = Bypass.REDUCED,
         widen: bool = False,
         admit: bool = False,
+        compose: bool = True,
     ) -> None:
         self.network, self.model = network, model
         self.strategy, self.bypass, self.widen, self.admit = strategy, bypass, widen, admit
+        self.compose = compose
         self.installed = Installed(network, model, sources)
         self._planned: tuple[Properties, Flow] | None = None
         self.visited = 0  # sites that the last search looked at
@@ -139,6 +143,8 @@ class Optimizer:
         at: dict[str, list[tuple[float, int, Node]]] = {}
         passed = self._flow(wanted).selected
         for node in self.installed.matching(wanted):
+            if not (self.compose or _same_windows(node.properties, wanted)):
+                continue
             effort = self.model.work_of(wanted, node.properties, node.frequency, passed)
             for site in node.path:
                 at.setdefault(site, []).append((effort, node.number, node))
@@ -227,6 +233,14 @@ class Optimizer:
                         yield self._with_cost(
                             QueryPlan(number, steps, added.loads, added.traffic, widening=widening)
                         )
+
+
+def _same_windows(wide: Properties, narrow: Properties) -> bool:
+    """Whether no window has to be made from others."""
+    if wide.aggregated is None or narrow.aggregated is None:
+        return True
+    one, other = wide.aggregated.window, narrow.aggregated.window
+    return (one.size, one.step) == (other.size, other.step)
 
 
 # --- ways around full links and sites ---

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from anabranch.chain.order import Order
+from anabranch.chain.flows import order_of
 from anabranch.chain.packets import ORDER
 from anabranch.chain.stages import Address, Chains, Inbox, Inboxes, Stage, run_stages
 from anabranch.chain.state import State
@@ -53,7 +53,7 @@ class StageRunner:
         self.query, self.chains, self.depths = query, chains, depths
         self.partitions, self.parcels, self.back = partitions, parcels, back
         self.index, self.chunks = index, chunks
-        self._order = Order(chains)
+        self._order = order_of(chains)
         self._ready: set[str] = set()
 
     def rows(self, key: int, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

@@ -1,0 +1,57 @@
+"""The fifth law: whatever the network, the strategy and the order of registration, each subscription gets the
+rows that one engine gives; wherever batches are cut and sites stop."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from anabranch.sites.deployment import deployments
+from tests.drawn import examples
+from tests.laws.case import Case, run_local
+from tests.laws.customers import customers
+from tests.sites.draw_networks import planned
+from tests.sites.local import LocalSites
+
+CUSTOMERS = {customer.name: customer for customer in customers()}
+
+relaxed = settings(
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def run_sites(case: Case, sites: LocalSites, site: str, data: st.DataObject) -> None:
+    """Feeds the items in drawn batches; pieces arrive when it is drawn so, and streams stop meanwhile."""
+    cuts = data.draw(st.lists(st.integers(1, 40), max_size=6), label="cuts")
+    edges = [0, *sorted(set(cuts) & set(range(1, case.items.num_rows))), case.items.num_rows]
+    chances = st.sampled_from(["nothing", "arrive", "stop"])
+    for low, high in pairwise(edges):
+        sites.feed(site, case.stream.name, case.items.slice(low, high - low))
+        for key, stream in sites.streams.items():
+            chance = data.draw(chances, label=f"{key}")
+            if chance == "stop":
+                stream.stop_and_resume()
+            elif chance == "arrive" and stream.source.hop is not None:
+                sites.arrive(*key, data.draw(st.integers(1, 3)))
+    sites.feed(site, case.stream.name, None, end=True)
+    sites.settle(data.draw(st.sampled_from([1, 1000]), label="pieces at once"))
+
+
+@pytest.mark.parametrize("name", CUSTOMERS)
+@relaxed
+@given(data=st.data())
+def test_sites_give_what_one_engine_gives(name: str, data: st.DataObject) -> None:
+    customer = CUSTOMERS[name]
+    case = data.draw(customer.cases.filter(lambda case: case.queries))
+    optimizer, wanted = data.draw(planned(case))
+    streams = {case.stream.name: case.stream}
+    sites = LocalSites(deployments(optimizer.installed, wanted, streams))
+    run_sites(case, sites, optimizer.network.streams[case.stream.name], data)
+    one = run_local(case).results
+    for asked in case.queries:
+        assert customer.canonical(sites.rows(asked.name)) == customer.canonical(one[asked.name]), asked.name
