@@ -8,6 +8,7 @@ known.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -39,25 +40,26 @@ def load_job(path: Path | str) -> Job:
     """Returns the job in a file, checked as far as that is possible without its data."""
     path = Path(path).absolute()
     file = SettingsFile(path, "job file")
-    _check_stream_names(file)
+    check_stream_names(file)
     tables = file.check(JobTables)
     operators = _operators(file, tables.operators)
     streams = {
         name: StreamDeclaration(
             name,
-            _source(table.source, path.parent),
+            source_of(table.source, path.parent),
             table.model_dump(exclude_unset=True, exclude={"source"}),
             operators,
         )
         for name, table in tables.stream.items()
     }
-    subscriptions = _subscriptions(file, tables.subscription)
+    subscriptions = subscriptions_of(file, tables.subscription)
     sink = _sink(file, tables.sink)
     _check_sink_apart(file, streams, sink)
     return Job(path, streams, subscriptions, sink, _engine(tables.engine, path.parent))
 
 
-def _check_stream_names(file: SettingsFile) -> None:
+def check_stream_names(file: SettingsFile) -> None:
+    """Refuses a [stream] without a name, and names that cannot be those of folders."""
     tables = file.values.get("stream")
     for name, values in tables.items() if isinstance(tables, dict) else ():
         if name == "source" or not isinstance(values, dict):
@@ -73,7 +75,8 @@ def _check_stream_names(file: SettingsFile) -> None:
             )
 
 
-def _source(table: SourceTable, folder: Path) -> Source:
+def source_of(table: SourceTable, folder: Path) -> Source:
+    """Returns a source, with paths that were relative to a folder."""
     options = _options(table)
     schema = options.pop("schema", None)
     for key in ("path", "dtd"):
@@ -101,7 +104,8 @@ def _operators(file: SettingsFile, tables: dict[str, OperatorTable]) -> tuple[Op
     return tuple(out)
 
 
-def _subscriptions(file: SettingsFile, tables: list[SubscriptionTable]) -> tuple[Subscription, ...]:
+def subscriptions_of(file: SettingsFile, tables: Sequence[SubscriptionTable]) -> tuple[Subscription, ...]:
+    """Returns the subscriptions of a file; names must differ, and times must leave something to see."""
     out: dict[str, Subscription] = {}
     for index, table in enumerate(tables):
         what = f"subscription {table.name}"
