@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -62,9 +62,11 @@ def run_local(
     zones: int = 1,
     stops: Sequence[int] = (),
     made: Family | None = None,
+    rescales: Mapping[int, int] | None = None,
 ) -> Outcome:
     """Runs a case with batches cut before the items at `cuts`, stopping and resuming after the batches
-    `stops`; by the family of its name, or one that was made for a test.
+    `stops`, and with another number of zones after the batches `rescales`; by the family of its name, or one
+    that was made for a test.
     """
     by = made or family(case.family)
     edges = [0, *sorted(set(cuts) & set(range(1, case.items.num_rows))), case.items.num_rows]
@@ -76,8 +78,11 @@ def run_local(
     for count, (items, control) in enumerate([*batches, (None, [End()])]):
         runners[-1].batch(items, control)
         if count in stops:
-            runners.append(Runner(case.stream, by, zones))
+            chains = runners[-1].chains
+            runners.append(Runner(case.stream, by, chains.zones, chains.kept))
             runners[-1].resume(runners[-2].stopped())
+        if rescales and count in rescales:
+            runners.append(runners[-1].rescaled(rescales[count]))
     runners[-1].settle()
     return _outcome(case, runners)
 

@@ -2,7 +2,7 @@
 
 1. the results equal a brute-force oracle's;
 2. they do not depend on where the batches are cut;
-3. nor on the number of zones;
+3. nor on the number of zones, nor on a change of it on the way;
 4. stopping anywhere and resuming from the stored state changes nothing.
 """
 
@@ -89,3 +89,20 @@ def test_cuts_zones_and_stops_change_nothing(name: str, data: st.DataObject) -> 
     disturbed = run_local(case, cuts=cuts, zones=zones, stops=stops)
     same(customer, disturbed.results, plain.results)
     books_balance(disturbed, case.items.num_rows)
+
+
+@pytest.mark.parametrize("name", CUSTOMERS)
+@relaxed
+@given(data=st.data())
+def test_another_number_of_zones_on_the_way_changes_nothing(name: str, data: st.DataObject) -> None:
+    customer = CUSTOMERS[name]
+    case = data.draw(customer.cases)
+    cuts = data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=6), label="cuts")
+    zones = data.draw(st.integers(1, 4), label="zones")
+    rescales = data.draw(
+        st.dictionaries(st.integers(0, 6), st.integers(1, 5), min_size=1, max_size=4), label="rescales"
+    )
+    stops = data.draw(st.lists(st.integers(0, 6), max_size=2), label="stops")
+    rescaled = run_local(case, cuts=cuts, zones=zones, rescales=rescales, stops=stops)
+    same(customer, rescaled.results, run_local(case).results)
+    books_balance(rescaled, case.items.num_rows)

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from anabranch.chain.packets import EMPTY, ORDER, Kind, Packet
 from anabranch.chain.state import State
-from anabranch.model.arrays import Array
+from anabranch.model.arrays import Array, Ints
 from anabranch.model.control_log import Activate, Cancel, Control, End, Rebalance
 from anabranch.model.stream import Time
 
@@ -291,6 +291,16 @@ def apply(state: State, packets: Iterable[Packet]) -> tuple[list[Query], list[Ca
             gone.extend(cancelled(packet))
             _remove(state, packet.rows.column("number"))
     return new, gone
+
+
+def copy(before: State, state: State, numbers: Ints) -> None:
+    """Adds the queries of another state that have these numbers."""
+    for key in before.keys(PREFIX):
+        rows = before.rows(key)
+        assert rows is not None
+        own = rows.filter(pc.is_in(rows.column("number"), value_set=pa.array(numbers, pa.int64())))
+        if own.num_rows:
+            _add(state, own)
 
 
 def _key(number: int) -> str:

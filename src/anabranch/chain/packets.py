@@ -51,6 +51,7 @@ class Kind(IntEnum):
     NOTE = 10  # a counter or a warning for people; facts say what
     REBALANCE = 11  # zones shall share their work anew
     WAKE = 12  # nothing: a batch shall run, because back packets wait for one
+    STATE = 13  # chunks of a zone's state: key, body; they come before everything else
 
 
 @dataclass(frozen=True, slots=True)

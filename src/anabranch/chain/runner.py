@@ -8,7 +8,7 @@ with a dictionary in place of Spark's state store; `stopped()` is what a checkpo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow as pa
 from anabranch.chain.control import control_packets
 from anabranch.chain.flows import order_of
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet, decode, encode
+from anabranch.chain.rescale import rezoned, with_zones
 from anabranch.chain.stages import (
     CONTROL,
     MOST_DEPTHS,
@@ -36,9 +37,16 @@ from anabranch.model.stream import Stream
 class Runner:
     """Families on one stream; most users have a single one."""
 
-    def __init__(self, stream: Stream, families: HasChain | Sequence[HasChain], zones: int = 1) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        families: HasChain | Sequence[HasChain],
+        zones: int = 1,
+        kept: Mapping[str, int] | None = None,
+    ) -> None:
+        """`kept`: see Chains."""
         self.stream = stream
-        self.chains = Chains(stream, families if isinstance(families, Sequence) else [families], zones)
+        self.chains = Chains(stream, families if isinstance(families, Sequence) else [families], zones, kept)
         self._order = order_of(self.chains)
         self.states: dict[Address, State] = defaultdict(State)
         self.back: Inbox = []
@@ -133,3 +141,14 @@ class Runner:
                 state.load(key, token, body)
         self.back = [(sender, decode(*packet)) for sender, *packet in stopped["back"]]
         self.batches = stopped["batches"]
+
+    def rescaled(self, zones: int) -> Runner:
+        """Returns a runner that goes on from here with another number of zones. The results so far, and those
+        of the batches that it takes until no back packet is under way, stay with this one.
+        """
+        self.settle()
+        chains = with_zones(self.chains, zones, self.states)
+        other = Runner(self.stream, list(chains.families.values()), zones, chains.kept)
+        other.states.update(rezoned(self.chains, chains, self.states))
+        other.batches = self.batches
+        return other

@@ -13,7 +13,7 @@ the state and the packets alone. No clock, no randomness that is not seeded from
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -59,6 +59,18 @@ class Stage(ABC):
         A packet returned for a later stage arrives in the same batch. One for this or an earlier stage is a
         back packet: it arrives at the start of the next batch. One for DELIVER leaves the chain. To order a
         stage sends CANCEL only, of a query that is suspended (budget.py).
+        """
+
+
+class RescalableStage(Stage):
+    """A stage whose number of zones may change between two batches (chain/rescale.py)."""
+
+    @abstractmethod
+    def rezoned(self, zone: int, before: Sequence[State]) -> State:
+        """Returns the state of a zone after the number of zones has become `self.zones`.
+
+        `before` are the states of all zones until now, in order. They are not used any more afterwards. It
+        is called between two batches, while no back packet is under way.
         """
 
 
@@ -119,9 +131,9 @@ class Chain:
     stages: tuple[Stage, ...]
     spread: Spread
 
-    def zones(self, depth: int) -> int:
-        """How many zones the stage at this depth has; depth 0 is order, which has one."""
-        return 1 if depth == 0 else self.stages[depth - 1].zones
+    @property
+    def is_rescalable(self) -> bool:
+        return all(isinstance(stage, RescalableStage) for stage in self.stages)
 
     def addresses(self) -> Iterator[tuple[int, int]]:
         """(depth, zone) of every zone after order."""
@@ -145,10 +157,13 @@ class Chains:
     """The chains of the families that share one order on a stream.
 
     A chain is made when its family is needed for the first time, for that loads the kernels of the family.
+    `kept` are the numbers of zones of families that have not the same as the others.
     """
 
-    def __init__(self, stream: Stream, families: Iterable[HasChain], zones: int) -> None:
-        self.stream, self.zones = stream, zones
+    def __init__(
+        self, stream: Stream, families: Iterable[HasChain], zones: int, kept: Mapping[str, int] | None = None
+    ) -> None:
+        self.stream, self.zones, self.kept = stream, zones, kept or {}
         self.families = {family.name: family for family in families}
         self._chains: dict[str, Chain] = {}
 
@@ -162,10 +177,15 @@ class Chains:
         (only,) = self.families
         return only
 
+    def zones_at(self, family: str, depth: int) -> int:
+        """How many zones the stage at this depth has; order has one."""
+        return 1 if depth == ORDER else self[family].stages[depth - 1].zones
+
     def __getitem__(self, family: str) -> Chain:
         chain = self._chains.get(family)
         if chain is None:
-            chain = self._chains[family] = self.families[family].chain(self.stream, self.zones)
+            zones = self.kept.get(family, self.zones)
+            chain = self._chains[family] = self.families[family].chain(self.stream, zones)
         return chain
 
 

@@ -204,6 +204,22 @@ class State:
         self._keys = None
         self._tokens[key] = token
 
+    def copy(self) -> State:
+        out = State()
+        out.unpack(self.packed())
+        return out
+
+    def packed(self, prefix: str = "") -> pa.RecordBatch:
+        """The chunks whose keys begin with `prefix`, as rows: key, body."""
+        keys = self.keys(prefix)
+        bodies = pa.array([self.encoded(key) for key in keys], pa.binary())
+        return pa.record_batch({"key": pa.array(keys, pa.string()), "body": bodies})
+
+    def unpack(self, rows: pa.RecordBatch) -> None:
+        """Puts the chunks that another state has packed."""
+        for key, body in zip(rows.column("key").to_pylist(), rows.column("body"), strict=True):
+            self.put(key, decode_chunk(body.as_py()))
+
     def forget(self, key: str) -> None:
         """The store no longer has this chunk."""
         self._chunks.pop(key, None)

@@ -34,6 +34,7 @@ COMMANDS = {
     "list": "list:list_subscriptions",
     "explain": "explain:explain",
     "rebalance": "rebalance:rebalance",
+    "rescale": "rescale:rescale",
     "reoptimize": "reoptimize:reoptimize",
     "translate": "translate:translate",
     "demo": "demo:demo",

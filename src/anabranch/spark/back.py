@@ -19,6 +19,7 @@ from anabranch.chain.stages import BACK, Inbox
 from anabranch.model.files import written_atomically
 from anabranch.results.layout import Layout
 from anabranch.results.manifests import Manifests
+from anabranch.spark.operator import Run
 from anabranch.spark.rows import SCHEMA, content, packets_of
 
 #: Spark repeats at most the last batch; files of batches that are so much older go.
@@ -37,16 +38,25 @@ def write_back(path: Path, parts: Sequence[pa.RecordBatch]) -> Path:
     return path
 
 
-def back_packets(root: str, branch: str) -> Inbox:
-    """Returns the packets that the batch before the one that this task belongs to left for it."""
+def back_packets(run: Run) -> Inbox:
+    """Returns the packets that the batch before the one that this task belongs to left for it. For the first
+    batch after the zones were rescaled these are their states.
+    """
     context = TaskContext.get()
     number = context.getLocalProperty("streaming.sql.batchId") if context else None
     if number is None:
         raise RuntimeError("Spark does not say which batch this task belongs to")
-    layout = Layout(Path(root))
-    manifest = Manifests(layout).manifest(branch, int(number) - 1)
+    layout = Layout(Path(run.root))
+    if run.moved and int(number) == 1:
+        return packets_in(layout, run.moved)
+    manifest = Manifests(layout).manifest(run.branch, run.first_batch + int(number) - 1)
+    return packets_in(layout, manifest.back if manifest else ())
+
+
+def packets_in(layout: Layout, files: Sequence[str]) -> Inbox:
+    """Returns the packets in files of packets; their names are relative to the sink's root."""
     out: Inbox = []
-    for file in manifest.back if manifest else ():
+    for file in files:
         with pa.ipc.open_file(layout.root / file) as reader:
             out += packets_of(reader.read_all().to_pandas())
     return out

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from anabranch.catalog.catalog import Catalog
 from anabranch.chain.control import control_packets
 from anabranch.chain.packets import ORDER, Kind, Packet
-from anabranch.chain.stages import CONTROL
+from anabranch.chain.stages import CONTROL, Inbox
 from anabranch.model.branch import Branch
 from anabranch.model.files import written_atomically
-from anabranch.spark.rows import DDL, FILE_NAMES, SCHEMA, columns_of, local_path, record_batch
+from anabranch.spark.rows import DDL, FILE_NAMES, SCHEMA, columns_of, local_path, record_batch, zone_key
 
 #: Spark ignores files that are much older than the newest; ours wait for as long as a job is stopped.
 _MAX_AGE = "36500d"
@@ -32,8 +33,8 @@ _MAX_AGE = "36500d"
 class ControlFiles:
     """Writes what is new in the log of a branch. May be used from several threads."""
 
-    def __init__(self, folder: Path, catalog: Catalog, branch: Branch, partitions: int) -> None:
-        self.folder, self.catalog, self.branch, self.partitions = folder, catalog, branch, partitions
+    def __init__(self, folder: Path, catalog: Catalog, branch: Branch) -> None:
+        self.folder, self.catalog, self.branch = folder, catalog, branch
         self._lock = threading.Lock()
         self._marker = folder / ".written"
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,22 +62,28 @@ class ControlFiles:
 
     def _write(self, name: str, version: int, packets: Sequence[Packet]) -> None:
         sent = [((CONTROL, version, count), packet) for count, packet in enumerate(packets)]
-        rows = record_batch(columns_of(sent, self.partitions))
-        with written_atomically(self.folder / f"{name}.arrow") as file, pa.ipc.new_file(file, SCHEMA) as out:
-            out.write_batch(rows)
+        write_control(self.folder / f"{name}.arrow", sent)
 
 
-def control_rows(spark: SparkSession, folder: Path) -> DataFrame:
+def write_control(path: Path, packets: Inbox) -> None:
+    """Writes a control file. How many partitions there are is known only when it is read."""
+    with written_atomically(path) as file, pa.ipc.new_file(file, SCHEMA) as out:
+        out.write_batch(record_batch(columns_of(packets, 1)))
+
+
+def control_rows(spark: SparkSession, folder: Path, partitions: int) -> DataFrame:
     """The rows of the packets in control files, as a stream."""
     reader = spark.readStream.format("binaryFile").schema(FILE_NAMES)
     reader = reader.option("pathGlobFilter", "*.arrow").option("maxFileAge", _MAX_AGE)
     names = reader.option("cleanSource", "delete").load(str(folder)).select("path")
-    return names.mapInArrow(_read, DDL)
+    return names.mapInArrow(partial(_read, zone_key(0, partitions)), DDL)
 
 
-def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read(key: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All of it is for order, whose only zone has this key."""
     for batch in batches:
         for path in batch.column("path").to_pylist():
             with pa.ipc.open_file(local_path(path)) as reader:
                 for index in range(reader.num_record_batches):
-                    yield reader.get_batch(index)
+                    rows = reader.get_batch(index)
+                    yield rows.set_column(0, SCHEMA.field("key"), pa.array([key] * rows.num_rows, pa.int32()))

@@ -43,6 +43,7 @@ class Destination:
     branch: Branch
     sink: Sink
     subscribers: Callable[[], Subscribers]
+    first_batch: int = 0  # the number that Spark's batch 0 has in the branch
 
 
 def deliver(to: Destination, after: Callable[[Manifest], None]) -> Callable[[DataFrame, int], None]:
@@ -50,7 +51,8 @@ def deliver(to: Destination, after: Callable[[Manifest], None]) -> Callable[[Dat
     manifests = Manifests(to.layout)
     stream, branch = to.branch.stream, to.branch.name
 
-    def write(rows: DataFrame, batch: int) -> None:
+    def write(rows: DataFrame, spark_batch: int) -> None:
+        batch = to.first_batch + spark_batch
         subscribers = {} if to.sink.format == "parquet" else to.subscribers()
         lines = subscribers if to.sink.format == "json" else None
         task = Task(str(to.layout.root), stream, branch, lines)

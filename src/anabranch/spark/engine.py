@@ -32,7 +32,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.catalog.catalog_link import open_linked
 from anabranch.catalog.registration import register
-from anabranch.chain.stages import Chains
 from anabranch.families.base import Shown
 from anabranch.families.registry import NAMES as FAMILY_NAMES
 from anabranch.families.registry import family as family_of
@@ -54,18 +53,18 @@ from anabranch.spark import sources
 from anabranch.spark.control import ControlFiles
 from anabranch.spark.daemon import FAMILIES
 from anabranch.spark.deliver import Destination
+from anabranch.spark.division import division_of, known_division
 from anabranch.spark.failures import as_run_errors
 from anabranch.spark.producer import Producers
-from anabranch.spark.query import BranchQuery
-from anabranch.spark.session import few_partitions, prepare_session
+from anabranch.spark.query import BranchQuery, chains_of
+from anabranch.spark.rescale import rescale_branch
+from anabranch.spark.session import prepare_session
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: Spark's message when a Python process did not answer within ten seconds; so often a query is restarted.
 TOO_SLOW, SLOW_STARTS = "Python worker failed to connect back", 3
-#: With fewer cores one zone is faster than one per core: all stages are then one operator.
-MANY_CORES = 4
 #: How often an engine that runs looks for what other processes have registered or cancelled.
 LOOK_S = 0.2
 #: How long sending goes on when an engine stops; where streams end, everything may still have to be sent.
@@ -307,6 +306,22 @@ class Engine:
             self._producers.close()
             self._sender = None
 
+    def rescale(self, zones: int) -> None:
+        """Changes the number of zones of all streams that have started; the next `start` goes on with so
+        many, and results do not change. The engine must not be running.
+        """
+        if self._running:
+            raise JobError("the zones of an engine that runs cannot be changed: stop it first")
+        for branch in self._branches():
+            if known_division(self.catalog, branch.name) and not self.deliveries.ended(branch.name):
+                stream = self.streams[branch.stream]
+                with as_run_errors():
+                    rescale_branch(self.spark, self.layout, self.catalog, stream, branch, zones)
+
+    def first_batch(self, branch: str) -> int:
+        """Returns the number that Spark's batch 0 has in a branch that runs."""
+        return self._running[branch].division.first_batch
+
     def close(self) -> None:
         """Stops, and lets another process use the sink."""
         self.stop()
@@ -358,28 +373,6 @@ class Engine:
         schema = T.StructType.fromJson(stored)
         return schema, tuple(field.column for field in sources.fields(schema))
 
-    def _parts(self, branch: str) -> tuple[int, int]:
-        """Returns the numbers of zones and of shuffle partitions. Where a zone's state is depends on both, so
-        a query keeps those that it started with, on a larger machine too.
-        """
-        wanted = {"zones": self.settings.zones, "shuffle_partitions": self.settings.shuffle_partitions}
-        key = f"parts of {branch}"
-        first = self.catalog.meta(key)
-        if first is None:
-            few = few_partitions(self.spark)
-            if few < MANY_CORES and wanted["zones"] is None:
-                few = 1
-            count = wanted["shuffle_partitions"] or min(few, wanted["zones"] or few)
-            first = {"zones": wanted["zones"] or count, "shuffle_partitions": count}
-            self.catalog.set_meta(key, first)
-        for name, number in wanted.items():
-            if number not in (None, first[name]):
-                raise JobError(
-                    f"[engine] {name} = {number}, but {self.layout.root} was started with {first[name]}, and "
-                    "its state is divided that way: leave it out, or start again with another sink path"
-                )
-        return first["zones"], first["shuffle_partitions"]
-
     def _subscribers(self, branch: Branch) -> dict[str, tuple[Shown, ...]]:
         """Returns the columns that each subscription of a branch sees; also of cancelled ones, whose last
         results may be under way.
@@ -395,16 +388,17 @@ class Engine:
     def _start(self, branch: Branch) -> BranchQuery:
         stream = self.streams[branch.stream]
         declaration, schema = self._sources[stream.name]
-        zones, partitions = self._parts(branch.name)
+        division = division_of(self.catalog, branch.name, self.settings, self.spark)
         folder = self.layout.control(branch.name)
+        subscribers = partial(self._subscribers, branch)
         with as_run_errors():
             return BranchQuery(
                 self.spark,
                 partial(sources.packets, self.spark, declaration, schema, stream),
-                Chains(stream, [family_of(name) for name in branch.families], zones),
-                Destination(self.layout, branch, self.sink, lambda: self._subscribers(branch)),
-                ControlFiles(folder, self.catalog, branch, partitions),
-                partitions,
+                chains_of(stream, branch, division),
+                Destination(self.layout, branch, self.sink, subscribers, division.first_batch),
+                ControlFiles(folder, self.catalog, branch),
+                division,
                 float(self.settings.trigger or 0),
                 lambda manifest: self.after(branch.name, manifest),
             )

@@ -26,7 +26,8 @@ def measures(engine: Engine) -> Iterator[Measure]:
             continue
         state = sum(int(each["memoryUsedBytes"]) for each in progress["stateOperators"])
         took = progress["durationMs"].get("triggerExecution", 0) / 1000
-        yield Measure(branch, int(progress["batchId"]), took, state, _behind(progress["sources"]))
+        batch = engine.first_batch(branch) + int(progress["batchId"])
+        yield Measure(branch, batch, took, state, _behind(progress["sources"]))
 
 
 def _behind(sources: Any) -> float | None:

@@ -25,7 +25,7 @@ class Run:
     """A run of a branch: what all its operators and tasks have in common.
 
     `query` names the running query (a restart has another name), `root` is the folder of the sink, `parcels`
-    that of large packets.
+    that of large packets. `first_batch` and `moved` are those of its division (division.py).
     """
 
     query: str
@@ -33,6 +33,8 @@ class Run:
     branch: str
     partitions: int
     parcels: str
+    first_batch: int = 0
+    moved: tuple[str, ...] = ()
 
 
 class StageOperator(StatefulProcessor):
@@ -69,7 +71,7 @@ class StageOperator(StatefulProcessor):
                 run.parcels,
                 self.index,
                 self.chunks,
-                lambda: back_packets(run.root, run.branch),
+                lambda: back_packets(run),
             )
         yield from self.runner.rows(int(key[0]), rows)
 

@@ -18,17 +18,36 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.chain.stages import MOST_DEPTHS, Chains
+from anabranch.families.registry import family as family_of
+from anabranch.model.branch import Branch
+from anabranch.model.stream import Stream
 from anabranch.results.manifests import Manifest, Manifests
 from anabranch.spark.control import ControlFiles, control_rows
 from anabranch.spark.deliver import Destination, deliver
+from anabranch.spark.division import Division
 from anabranch.spark.operator import Run, StageOperator
 from anabranch.spark.rows import DDL, clear_parcels
 from anabranch.spark.session import shuffled
 
 
+def chains_of(stream: Stream, branch: Branch, division: Division) -> Chains:
+    """Returns the chains of the families of a branch."""
+    families = [family_of(name) for name in branch.families]
+    return Chains(stream, families, division.zones, division.kept)
+
+
+def through_stages(packets: DataFrame, run: Run, chains: Chains) -> DataFrame:
+    """Returns what the stages of all depths make of packets."""
+    depths = range(MOST_DEPTHS + 1)
+    for some in [depths] if chains.zones == 1 else [[depth] for depth in depths]:
+        operator = StageOperator(run, chains, some)
+        packets = packets.groupBy(F.col("key")).transformWithStateInPandas(operator, DDL, "Append", "None")
+    return packets
+
+
 class BranchQuery:
-    """A branch that runs; its checkpoint decides where it goes on. Zones and partitions must be those that it
-    began with. `source` gives the packets of the stream, for so many partitions and a folder of parcels.
+    """A branch that runs; its checkpoint decides where it goes on. `source` gives the packets of the stream,
+    for so many partitions and a folder of parcels.
     """
 
     def __init__(
@@ -38,15 +57,16 @@ class BranchQuery:
         chains: Chains,
         to: Destination,
         control: ControlFiles,
-        partitions: int,
+        division: Division,
         trigger_s: float = 0.0,
         after: Callable[[Manifest], None] = lambda manifest: None,
     ) -> None:
         self.branch, self.control, self._after = to.branch, control, after
+        self.division = division
         manifests = Manifests(to.layout)
         self._last = manifests.manifest(self.branch.name, manifests.latest(self.branch.name))
         control.write()  # before the first batch, which then has all that is known
-        self.query = self._start(spark, source, chains, to, partitions, trigger_s)
+        self.query = self._start(spark, source, chains, to, trigger_s)
 
     def _start(
         self,
@@ -54,24 +74,30 @@ class BranchQuery:
         source: Callable[[int, str], DataFrame],
         chains: Chains,
         to: Destination,
-        partitions: int,
         trigger_s: float,
     ) -> StreamingQuery:
-        name, layout = self.branch.name, to.layout
+        name, layout, division = self.branch.name, to.layout, self.division
         parcels = layout.parcels(name).absolute()
         clear_parcels(parcels)
-        run = Run(uuid.uuid4().hex, str(layout.root.absolute()), name, partitions, str(parcels))
-        rows = source(partitions, run.parcels).unionAll(control_rows(spark, self.control.folder))
-        depths = range(MOST_DEPTHS + 1)
-        for some in [depths] if chains.zones == 1 else [[depth] for depth in depths]:
-            operator = StageOperator(run, chains, some)
-            rows = rows.groupBy(F.col("key")).transformWithStateInPandas(operator, DDL, "Append", "None")
+        run = Run(
+            uuid.uuid4().hex,
+            str(layout.root.absolute()),
+            name,
+            division.shuffle_partitions,
+            str(parcels),
+            division.first_batch,
+            division.moved,
+        )
+        packets = source(run.partitions, run.parcels).unionAll(
+            control_rows(spark, self.control.folder, run.partitions)
+        )
         writer = (
-            rows.writeStream.queryName(f"{name}.{run.query[:8]}")
-            .option("checkpointLocation", str(layout.checkpoint(name)))
+            through_stages(packets, run, chains)
+            .writeStream.queryName(f"{name}.{run.query[:8]}")
+            .option("checkpointLocation", str(layout.checkpoint(division.checkpoint(name))))
             .foreachBatch(deliver(to, self._delivered))
         )
-        with shuffled(spark, partitions):
+        with shuffled(spark, run.partitions):
             return writer.trigger(processingTime=f"{trigger_s} seconds").start()
 
     def _delivered(self, manifest: Manifest) -> None:

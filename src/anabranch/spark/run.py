@@ -68,6 +68,21 @@ def run_job(
     progress.summary(engine)
 
 
+def rescale_job(job: Job, zones: int) -> None:
+    """Changes the number of zones of a job that has run and is stopped."""
+    layout = layout_for(job)
+    if not layout.hidden.is_dir():
+        raise JobError(
+            f"{job.path} has not run yet, so there is nothing to change: set zones = {zones} in [engine]"
+        )
+    log = layout.hidden / "spark.log"
+    spark = make_session(f"anabranch {job.path.stem}", dict(job.engine.spark), log=log, short=True)
+    with Engine(spark, layout.root, job.sink, job.engine) as engine:
+        for declaration in job.streams.values():
+            engine.declare(declaration)
+        engine.rescale(zones)
+
+
 def _compile_kernels(job: Job, quiet: bool) -> None:
     """Starts compiling the kernels that the job's queries need, where a job on this machine is the first to
     need them: beside Spark, which takes its time to start.

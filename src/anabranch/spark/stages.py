@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from anabranch.chain.flows import order_of
-from anabranch.chain.packets import ORDER
+from anabranch.chain.packets import ORDER, Kind
 from anabranch.chain.stages import Address, Chains, Inbox, Inboxes, Stage, run_stages
 from anabranch.chain.state import State
 from anabranch.families.warm_up import ready
@@ -75,10 +75,21 @@ class StageRunner:
                 here = packet.stage in self.depths
                 (inboxes[packet.family, packet.stage, packet.zone] if here else out).append((sender, packet))
         held = _Held(self.query, self.depths[0], key, self.index, self.chunks)
+        self._take_states(inboxes, held)
         out += run_stages(self._stage, self.depths, inboxes, held.state)
         held.keep()
         if out:
             yield frame(columns_of(out, self.partitions, self.parcels))
+
+    def _take_states(self, inboxes: Inboxes, held: _Held) -> None:
+        """Zones that were rescaled begin with the states that are sent to them."""
+        for address, inbox in list(inboxes.items()):
+            for _, packet in inbox:
+                if packet.kind is Kind.STATE:
+                    held.state(address).unpack(packet.rows)
+            inbox[:] = [pair for pair in inbox if pair[1].kind is not Kind.STATE]
+            if not inbox:
+                del inboxes[address]
 
     def _stage(self, family: str, depth: int) -> Stage:
         if depth == ORDER:

@@ -47,7 +47,7 @@ import pyarrow as pa
 from anabranch.chain import control
 from anabranch.chain.balance import HURRY, MOST, Patience, asked, cut, division, forget_work, note_work
 from anabranch.chain.packets import DELIVER, EMPTY, Kind, Packet
-from anabranch.chain.stages import Stage
+from anabranch.chain.stages import RescalableStage
 from anabranch.chain.state import Arrays, State, decode_chunk, encode_chunk
 from anabranch.families.clusters.cluster_group import ClusterGroup, GroupQuery, PointStore, with_progress
 from anabranch.families.clusters.group_part import GroupArea
@@ -77,7 +77,7 @@ def group_key(spec: Clusters) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-class Neighbourhood(Stage):
+class Neighbourhood(RescalableStage):
     name = "neighbourhood"
 
     def __init__(self, stream: Stream, zones: int, patience: Patience) -> None:
@@ -113,6 +113,29 @@ class Neighbourhood(Stage):
         _save(state, groups)
         state.cache("groups", state.keys(), groups)
         return out
+
+    def rezoned(self, zone: int, before: Sequence[State]) -> State:
+        """Groups are assigned anew, and none of them is split any more: its home has all that is needed."""
+        state = State()
+        if any(old.get(ENDED) is not None for old in before):
+            _drop_all(state)
+            return state
+        homes: dict[int, tuple[str, State]] = {}  # query -> its group, and the state of the group's home
+        for index, old in enumerate(before):
+            for query in control.queries(old).values():
+                key = group_key(exact_spec(self.stream, query.spec))
+                area = old.get_json(f"g/{key}/area")
+                if area is None or GroupArea.from_json(area, index).home == index:
+                    homes[query.number] = (key, old)
+        numbers = sorted(homes)
+        assigned = _assign(state, self.zones, numbers, [homes[number][0] for number in numbers])
+        mine = [number for number, chosen in zip(numbers, assigned, strict=True) if chosen == zone]
+        for key, old in {homes[number][0]: homes[number][1] for number in mine}.items():
+            members = [number for number in mine if homes[number][0] == key]
+            control.copy(old, state, np.array(members, np.int64))
+            state.unpack(old.packed(f"g/{key}/"))
+            state.drop(f"g/{key}/area")
+        return state
 
     def _run(
         self, zone: int, state: State, groups: Groups, packets: Sequence[Packet], origin: Time | None

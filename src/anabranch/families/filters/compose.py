@@ -26,15 +26,15 @@ import pyarrow as pa
 from anabranch.chain import control
 from anabranch.chain.arrow_columns import ARROW_TYPES, subscription_column
 from anabranch.chain.packets import DELIVER, Kind, Packet
-from anabranch.chain.stages import Stage
-from anabranch.chain.state import State
+from anabranch.chain.stages import RescalableStage
+from anabranch.chain.state import Arrays, State
 from anabranch.chain.windows import edge_columns, first_window_after
 from anabranch.families.filters.computed_columns import made_of, widened
 from anabranch.families.filters.derived_streams import WindowShape, column_index, stream_key
 from anabranch.families.filters.kernels import compose_windows
 from anabranch.families.filters.kernels.compose_windows import ComposedWindows
 from anabranch.families.filters.kernels.cut_slices import FLOAT_TIME, FRACTION, ROW, LayoutArrays, ShapeArrays
-from anabranch.families.filters.slice_store import IncomingSlices, SliceStore
+from anabranch.families.filters.slice_store import IncomingSlices, SliceStore, rezone_slices
 from anabranch.families.filters.spec import ITEMS, Aggregate, AggregateColumn, Function, normal_of
 from anabranch.model.arrays import Array, Ints
 from anabranch.model.columns import ColumnType
@@ -61,7 +61,7 @@ _FUNCTIONS = {
 _AT_END = {AtEnd.CUT: 0, AtEnd.GATHER: 1, AtEnd.RUN: 2}
 
 
-class Compose(Stage):
+class Compose(RescalableStage):
     name = "compose"
 
     def __init__(self, stream: Stream, zones: int) -> None:
@@ -82,6 +82,34 @@ class Compose(Stage):
         composer.save(state)
         state.cache("composer", state.keys(), composer)
         return [Packet(DELIVER, 0, Kind.RESULT, rows, {"table": AGGREGATE})] if rows is not None else []
+
+    def rezoned(self, zone: int, before: Sequence[State]) -> State:
+        state = State()
+        clocks = [clock for clock in (old.get_json(CLOCK) for old in before) if clock is not None]
+        if not clocks:
+            return state
+        made = [Made.from_json(column) for old in before for column in old.get_json(MADE) or ()]
+        made = list({column.name: column for column in made}.values())
+        members: list[Arrays] = []
+        for index, old in enumerate(before):
+            queries = [query for query in control.queries(old).values() if self._is_own(zone, query)]
+            numbers = np.array([query.number for query in queries], np.int64)
+            control.copy(old, state, numbers)
+            stored = old.get(MEMBERS)
+            if stored is not None:
+                own = np.isin(stored["number"], numbers)
+                kept = {name: stored[name][own] for name in MEMBER}
+                members.append(kept | {"stream": kept["stream"] * len(before) + index})
+        if members:
+            state.put(MEMBERS, {name: np.concatenate([part[name] for part in members]) for name in MEMBER})
+        if made:
+            state.put_json(MADE, [column.to_json() for column in made])
+        stream = widened(self.stream, made)
+        next_id = rezone_slices(stream, before, state, lambda key: key % self.zones == zone)
+        latest = max(clocks, key=lambda clock: (clock[1] is not None, clock[1] or 0))
+        origin = next((clock[0] for clock in clocks if clock[0] is not None), None)
+        state.put_json(CLOCK, [origin, latest[1], any(clock[2] for clock in clocks), next_id])
+        return state
 
     def _own_control(self, zone: int, composer: Composer, packets: Sequence[Packet]) -> list[Packet]:
         """Returns the control for queries whose derived streams are in this zone."""

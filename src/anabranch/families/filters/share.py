@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from anabranch.chain import control
 from anabranch.chain.arrow_columns import integers, numbers_of, times_of
 from anabranch.chain.packets import DELIVER, Kind, Packet
-from anabranch.chain.stages import Stage
+from anabranch.chain.stages import RescalableStage
 from anabranch.chain.state import State
 from anabranch.families.filters.computed_columns import ComputedColumns, made_of
 from anabranch.families.filters.derived_streams import (
@@ -53,7 +53,7 @@ SUBSCRIPTIONS = "subscriptions"
 MOST_PAIRS = 2**30
 
 
-class Share(Stage):
+class Share(RescalableStage):
     name = "share"
 
     def __init__(self, stream: Stream, zones: int) -> None:
@@ -69,6 +69,9 @@ class Share(Stage):
             elif packet.kind is Kind.ITEMS:
                 out += queries.packets(packet.rows, origin)
         return out
+
+    def rezoned(self, zone: int, before: Sequence[State]) -> State:
+        return before[0].copy()  # every zone has all queries
 
     def _apply(self, state: State, queries: SharedQueries, packet: Packet) -> SharedQueries:
         """Returns the queries after ACTIVATE or CANCEL."""

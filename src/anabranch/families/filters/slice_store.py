@@ -16,12 +16,12 @@ in the state are told from those of a derived stream that was removed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from anabranch.chain.packets import Packet
-from anabranch.chain.state import State
+from anabranch.chain.state import Arrays, State
 from anabranch.families.filters.derived_streams import DerivedStreams, LayoutBook, time_words
 from anabranch.families.filters.kernels import compose_windows, cut_slices
 from anabranch.families.filters.kernels.compose_windows import (
@@ -440,3 +440,78 @@ def _grown_composed(old: ComposedWindows, count: int, words: int, room: int) -> 
 
 def _empty_composed(count: int, words: int) -> ComposedWindows:
     return ComposedWindows._make([*(np.empty(count, np.int64) for _ in range(5)), np.empty(words, np.int64)])
+
+
+# another number of zones
+
+
+def rezone_slices(
+    stream: Stream, before: Sequence[State], state: State, is_own: Callable[[int], bool]
+) -> int:
+    """Puts the derived streams with keys that are the new zone's into its state, with their slices, from the
+    states of all old zones. Returns the id of the next derived stream.
+
+    Every old zone has ids, slots and layouts of its own. The id i of old zone z becomes i * zones + z.
+    """
+    book, next_id = LayoutBook(stream), 0
+    book.lifted(())  # the first of every zone
+    streams: list[Arrays] = []
+    closed: list[Arrays] = []
+    for zone, old in enumerate(before):
+        layouts = np.array(book.from_json(old.get_json(LAYOUTS) or []), np.int64)
+        here = _joined_chunks(old, STREAMS)
+        if here is None:
+            continue
+        own = np.array([is_own(key) for key in here["key"].tolist()], np.bool_)
+        ids = here["id"][own]
+        streams.append(_chosen(book, layouts, here, own, ("key", *_STORED), "open_layout"))
+        slices = _joined_chunks(old, CLOSED)
+        if slices is not None:
+            mine = np.isin(slices["stream"], ids)
+            closed.append(_chosen(book, layouts, slices, mine, ("stream", *_CLOSED), "layout"))
+            closed[-1]["stream"] = closed[-1]["stream"] * len(before) + zone
+        streams[-1]["id"] = streams[-1]["id"] * len(before) + zone
+        next_id = max(next_id, (int(here["id"].max()) + 1) * len(before))
+    if streams and any(len(part["id"]) for part in streams):
+        state.put_json(LAYOUTS, book.to_json(range(len(book.entries))))
+        _put_chunks(state, STREAMS, STREAMS_PER_CHUNK, book, streams, "open_layout", with_slots=True)
+        _put_chunks(state, CLOSED, SLICES_PER_CHUNK, book, closed, "layout")
+    return next_id
+
+
+def _joined_chunks(state: State, prefix: str) -> Arrays | None:
+    chunks = [chunk for chunk in map(state.get, state.keys(prefix)) if chunk]
+    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]} if chunks else None
+
+
+def _chosen(
+    book: LayoutBook, layouts: Ints, arrays: Arrays, rows: Array, names: Sequence[str], layout: str
+) -> Arrays:
+    """Some rows of chunks, with the numbers that their layouts have in `book`."""
+    numbers = layouts[arrays[layout]]
+    width = book.arrays.width[numbers]
+    words = arrays["words"][np.repeat(rows, width)]
+    return {name: arrays[name][rows] for name in names} | {layout: numbers[rows], "words": words}
+
+
+def _put_chunks(
+    state: State,
+    prefix: str,
+    size: int,
+    book: LayoutBook,
+    parts: list[Arrays],
+    layout: str,
+    with_slots: bool = False,
+) -> None:
+    """Puts rows into chunks of so many."""
+    if not parts:
+        return
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    count, words = len(joined[layout]), joined.pop("words")
+    if with_slots:
+        joined["slot"] = np.arange(count)
+    ends = np.r_[0, np.cumsum(book.arrays.width[joined[layout]])]
+    for first in range(0, count, size):
+        stop = min(first + size, count)
+        chunk = {name: column[first:stop].copy() for name, column in joined.items()}
+        state.put(f"{prefix}{first // size:08d}", chunk | {"words": words[ends[first] : ends[stop]].copy()})
