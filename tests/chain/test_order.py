@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from anabranch.chain import control
 from anabranch.chain.arrow_columns import numbers_of, times_of
-from anabranch.chain.order import LINGER
-from anabranch.chain.packets import DELIVER, Kind, Packet
+from anabranch.chain.order import CHUNK_BYTES, LINGER, Order
+from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
 from anabranch.chain.runner import Runner
-from anabranch.chain.stages import Broadcast, ByZone, Chain, Slices, Stage
+from anabranch.chain.stages import Broadcast, ByZone, Chain, Chains, Slices, Stage
 from anabranch.chain.state import State
 from anabranch.families.base import Family, Table
 from anabranch.model.columns import Column, ColumnType
@@ -246,3 +247,22 @@ def test_spreads() -> None:
         (0, [0, 2, 4]),
         (1, [1, 3]),
     ]
+
+
+def test_a_batch_writes_what_it_brings_however_much_waits() -> None:
+    """Items that wait are in chunks that never change, of at most about a megabyte each."""
+    chains = Chains(stream(lateness=1_000_000), [], 1)
+    order, state = Order(chains), State()
+    written = []
+    for batch in range(4):
+        times = pa.array(np.arange(200_000, dtype=np.int64) + batch)
+        items = Packet(ORDER, 0, Kind.ITEMS, pa.record_batch({"t": times}), {"source": [batch]})
+        order.step(0, state, [items])
+        changed, _ = state.take_changes()
+        sizes = [len(body) for key, body in changed if key.startswith("waiting/")]
+        assert max(sizes) < 1.1 * CHUNK_BYTES
+        written.append(sum(sizes))
+    assert max(written) < 1.1 * min(written)
+    order.step(0, state, [Packet(ORDER, 0, Kind.END)])
+    assert not state.keys("waiting/")
+    assert order.step(0, state, [Packet(ORDER, 0, Kind.END)])[-1].facts["processed"] == 800_000

@@ -32,11 +32,13 @@ from anabranch.chain.packets import DELIVER, EMPTY, Kind, Packet
 from anabranch.chain.stages import Chains, Stage
 from anabranch.chain.state import State
 from anabranch.model.arrays import Ints
-from anabranch.model.stream import Time
+from anabranch.model.stream import Stream, Time
 
 SOURCE_ORDER = "#order"
-BUFFER, CLOCK, BOOKS = "buffer", "clock", "books"
+CLOCK, BOOKS, WAITING, LEFT = "clock", "books", "waiting/", "left"
 ACTIVE, LINGERING, VERSION = "active", "lingering", "version"
+#: Items that wait are stored in chunks of about so many bytes.
+CHUNK_BYTES = 1 << 20
 #: A family gets progress for so many batches after that of its last query, to finish and to clear up.
 LINGER = 3
 
@@ -126,6 +128,67 @@ class Active:
         left = {family: self._lingering.get(family, LINGER + 1) - 1 for family in idle}
         if left or self._lingering:
             state.put_json(LINGERING, {family: batches for family, batches in left.items() if batches})
+
+
+class WaitingItems:
+    """Items that are not late, and may not leave yet because older ones can still come.
+
+    They are kept in chunks, in the order in which they arrived. A chunk is sorted by time and never changes;
+    only how many of its items have left does. So a batch writes what it brought, however much waits.
+    """
+
+    def __init__(self, state: State, stream: Stream) -> None:
+        self.state, self.stream = state, stream
+        self._left: dict[str, int] = state.get_json(LEFT) or {}  # by the key of a chunk
+
+    def take(self, bound: Time | None) -> list[pa.RecordBatch]:
+        """Returns the items that are not newer than `bound`, or all, in parts that are sorted by time; those
+        that arrived first come first.
+        """
+        out: list[pa.RecordBatch] = []
+        for key in self.state.keys(WAITING):
+            rows = self.state.rows(key)
+            assert rows is not None
+            left = self._left.get(key, 0)
+            stop = _until(rows, self.stream, bound)
+            if stop > left:
+                out.append(rows.slice(left, stop - left))
+                self._left[key] = stop
+            if stop == rows.num_rows:
+                self.state.drop(key)
+                self._left.pop(key, None)
+        return out
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Adds items that are sorted by time, in chunks of about a megabyte."""
+        if not rows.num_rows:
+            return
+        known = self.state.keys(WAITING)
+        number = int(known[-1].removeprefix(WAITING)) + 1 if known else 0
+        size = max(1, rows.num_rows * CHUNK_BYTES // max(1, rows.nbytes))
+        for first in range(0, rows.num_rows, size):
+            self.state.put(f"{WAITING}{number:012d}", rows.slice(first, size))
+            number += 1
+
+    def save(self) -> None:
+        if self._left or self.state.get(LEFT) is not None:
+            self.state.put_json(LEFT, self._left)
+
+
+def _until(rows: pa.RecordBatch, stream: Stream, bound: Time | None) -> int:
+    """How many items, which are sorted by time, are not newer than `bound`."""
+    if bound is None:
+        return int(rows.num_rows)
+    return int(np.searchsorted(times_of(rows, stream), bound, side="right"))
+
+
+def _by_time(parts: Sequence[pa.RecordBatch], stream: Stream) -> pa.RecordBatch:
+    """Items of parts that arrived one after the other, by time; at the same time as they arrived."""
+    rows = pa.concat_batches(parts)
+    times = times_of(rows, stream)
+    if (times[1:] >= times[:-1]).all():
+        return rows
+    return rows.take(pa.array(np.argsort(times, kind="stable")))
 
 
 class Order(Stage):
@@ -240,23 +303,19 @@ class Order(Stage):
         """The items that may leave now, in stream order; the others wait in the state."""
         if self.stream.time is None or self.stream.lateness == 0:
             return timely  # what is not late is in order already
-        waiting = state.rows(BUFFER)
-        together = ([waiting] if waiting is not None else []) + timely
-        if not together:
+        if clock.seen is None:
             return []
-        rows = pa.concat_batches(together)
-        times = times_of(rows, self.stream)
-        order = np.argsort(times, kind="stable")
-        rows = rows.take(pa.array(order))
-        assert clock.seen is not None
-        free = rows.num_rows
-        if not ended:
-            free = int(np.searchsorted(times[order], clock.seen - self.stream.lateness, side="right"))
-        if free < rows.num_rows:
-            state.put(BUFFER, rows.slice(free))
-        else:
-            state.drop(BUFFER)
-        return [rows.slice(0, free)] if free else []
+        bound = None if ended else clock.seen - self.stream.lateness
+        waiting = WaitingItems(state, self.stream)
+        free = waiting.take(bound)
+        if timely:
+            rows = _by_time(timely, self.stream)
+            first = _until(rows, self.stream, bound)
+            free.append(rows.slice(0, first))
+            waiting.add(rows.slice(first))
+        waiting.save()
+        free = [rows for rows in free if rows.num_rows]
+        return [_by_time(free, self.stream) if len(free) > 1 else free[0]] if free else []
 
     def _sent(
         self, items: pa.RecordBatch, books: Books, clock: Clock, pending: Pending, active: Active

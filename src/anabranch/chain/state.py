@@ -28,7 +28,7 @@ from anabranch.model.arrays import Bytes
 from anabranch.model.errors import FormatError
 
 MAGIC = b"ANBS"
-VERSION = 7
+VERSION = 8
 _HEADER = struct.Struct("<4sHH")
 _ARRAYS, _ROWS = 1, 2
 
