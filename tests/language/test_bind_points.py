@@ -38,6 +38,9 @@ GOOD: dict[str, Spec] = {
     "SELECT CLUSTERS WITHIN 1 MIN 2 FROM sensors EMIT changes WINDOW RANGE 2 STEP 1 AT END run": Clusters(
         1.0, 2, ABC, Window("range", 2_000_000, 1_000_000, AtEnd.RUN), emit=Emit.CHANGES
     ),
+    "SELECT CLUSTERS WITHIN 0 MIN 2 FROM targets WINDOW ROWS 5": Clusters(0.0, 2, ("x", "y"), ROWS_5),
+    "detect density-based clusters from targets using range = 0 and count = 2 in windows with win = 5 "
+    "and slide = 5": (Clusters(0.0, 2, ("x", "y"), ROWS_5)),
     "detect density-based clusters from targets using range = 1 and count = 2 in windows with win = 5 "
     "and slide = 5": (Clusters(1.0, 2, ("x", "y"), ROWS_5)),
     "DETECT DENSITY-BASED CLUSTERS BY (x) FROM targets WHERE kind = 'tank' USING Count = 2 AND Range = 1"
@@ -112,9 +115,8 @@ BAD = [
     (f"{NEAREST} USING RA([[0.5]])", "RA is exact and takes no number"),
     (
         "SELECT CLUSTERS WITHIN [[-1]] MIN 2 FROM targets WINDOW ROWS 5",
-        "the range after WITHIN must be greater than 0",
+        "the range after WITHIN must not be negative; this is -1",
     ),
-    ("SELECT CLUSTERS WITHIN [[0]] MIN 2 FROM targets WINDOW ROWS 5", "greater than 0; this is 0"),
     ("SELECT CLUSTERS WITHIN 1 MIN [[0]] FROM targets WINDOW ROWS 5", "the count after MIN", "at least 1"),
     (
         "SELECT CLUSTERS WITHIN 1 MIN 2 FROM targets WINDOW ROWS 5 EMIT [[all]]",
@@ -128,7 +130,7 @@ BAD = [
     (f"{DETECT} [[rnge]] = 1 AND count = 2 {WINDOWS}", "unknown setting 'rnge'; did you mean 'range'?"),
     (f"{DETECT} range = 1 AND [[range = 2]] {WINDOWS}", "range is there twice"),
     (f"{DETECT[:-5]}[[USING range = 1]] {WINDOWS}", "count is missing here; add AND count = .."),
-    (f"{DETECT} range = [[-1]] AND count = 2 {WINDOWS}", "range must be greater than 0; this is -1"),
+    (f"{DETECT} range = [[-1]] AND count = 2 {WINDOWS}", "range must not be negative; this is -1"),
     (f"{DETECT} range = 1 AND count = [[0]] {WINDOWS}", "count must be a whole number of at least 1"),
     (f"{DETECT} range = 1 AND count = 2 [[IN WINDOWS WITH win = 5]]", "slide is missing"),
     (

@@ -13,6 +13,7 @@ from anabranch.model.window import AtEnd
 from tests.laws.case import Asked, Case
 from tests.oracles.cluster_changes import changes
 from tests.oracles.conditions import holds, plain
+from tests.oracles.moving import EARTH_RADIUS
 from tests.oracles.stream_order import seen, stream_order
 
 Row = dict[str, Any]
@@ -27,13 +28,13 @@ def clusters_oracle(case: Case) -> dict[str, list[Row]]:
 
 def _results(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
     spec = Clusters.from_json(asked.spec)
-    windows = [(start, end, rows) for start, end, rows in windows_of(spec, items, asked) if rows]
+    windows = [(start, end, rows) for start, end, rows in windows_of(spec, items, asked, stream) if rows]
     out: list[Row] = []
     past: dict[int, Member] = {}  # number of the item -> cluster, role
     names: dict[int, Any] = {}
     next_number = 1
     for start, end, rows in windows:
-        found = clusters_of(spec, rows)
+        found = clusters_of(spec, rows, stream)
         frame = {"window_start": _shown(stream, spec, start), "window_end": _shown(stream, spec, end)}
         names.update({row["#"]: row[stream.id or "#"] for row in rows})
         if spec.emit is Emit.MEMBERS:
@@ -42,16 +43,16 @@ def _results(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
             ):
                 out.append({**frame, "cluster": cluster, "id": names[number], "role": role})
         elif spec.emit is Emit.SUMMARY:
-            out += [{**frame, **line} for line in _summary(spec, rows, found)]
+            out += [{**frame, **line} for line in _summary(stream, spec, rows, found)]
         else:
             changed, past, next_number = changes(past, found, next_number)
             out += [{**frame, **line, "id": names[line["id"]]} for line in changed]
     return out
 
 
-def windows_of(spec: Clusters, items: list[Row], asked: Asked) -> list[Window]:
+def windows_of(spec: Clusters, items: list[Row], asked: Asked, stream: Stream | None = None) -> list[Window]:
     """The windows that come out, full ones first, with the points of each."""
-    points = [item for item in seen(items, asked.after, asked.until) if _eligible(spec, item)]
+    points = [item for item in seen(items, asked.after, asked.until) if _eligible(spec, item, stream)]
     cancelled = asked.until is not None and any(item["#time"] > asked.until for item in items)
     if not items:
         return []
@@ -84,19 +85,51 @@ def windows_of(spec: Clusters, items: list[Row], asked: Asked) -> list[Window]:
     return full if nothing_remains else full + rest[:1]
 
 
-def _eligible(spec: Clusters, item: Row) -> bool:
-    return holds(spec.condition, item) and all(plain(item[name]) is not None for name in spec.by)
+def _eligible(spec: Clusters, item: Row, stream: Stream | None) -> bool:
+    if not holds(spec.condition, item) or any(plain(item[name]) is None for name in spec.by):
+        return False
+    return stream is None or not _is_on_globe(stream, spec) or abs(item[stream.position[1]]) <= 90
 
 
-def distance(spec: Clusters, one: Row, other: Row) -> float:
-    return math.sqrt(sum((one[name] - other[name]) ** 2 for name in spec.by))
+def _is_on_globe(stream: Stream, spec: Clusters) -> bool:
+    return stream.metric == "haversine" and sorted(spec.by) == sorted(stream.position)
 
 
-def clusters_of(spec: Clusters, rows: list[Row]) -> dict[int, Member]:
+def place(stream: Stream, row: Row) -> tuple[float, float, float]:
+    """The point of the unit sphere; the same place has the same numbers, whatever its longitude is called."""
+    longitude, latitude = (float(row[name]) for name in stream.position)
+    longitude = math.fmod(longitude, 360)
+    longitude = longitude - 360 if longitude >= 180 else longitude + 360 if longitude < -180 else longitude
+    across = 0.0 if abs(latitude) == 90 else math.cos(math.radians(latitude))
+    return (
+        across * math.cos(math.radians(longitude)),
+        across * math.sin(math.radians(longitude)),
+        math.sin(math.radians(latitude)),
+    )
+
+
+def distance(spec: Clusters, one: Row, other: Row, stream: Stream | None = None) -> float:
+    """On a globe the chord, which is exact where the way along the surface would be rounded once more."""
+    if stream is not None and _is_on_globe(stream, spec):
+        pairs = list(zip(place(stream, one), place(stream, other), strict=True))
+    else:
+        pairs = [(one[name], other[name]) for name in spec.by]
+    return math.sqrt(sum((here - there) ** 2 for here, there in pairs))
+
+
+def reach_of(spec: Clusters, stream: Stream | None = None) -> float:
+    if stream is None or not _is_on_globe(stream, spec):
+        return spec.range
+    angle = spec.range / EARTH_RADIUS[stream.unit or "km"]
+    return 2 * math.sin(angle / 2) if angle < math.pi else math.inf
+
+
+def clusters_of(spec: Clusters, rows: list[Row], stream: Stream | None = None) -> dict[int, Member]:
     """Number of the item -> (cluster, role), for members; clusters count from 1 by their earliest member."""
+    reach = reach_of(spec, stream)
     near = {
         row["#"]: [
-            other["#"] for other in rows if other is not row and distance(spec, row, other) <= spec.range
+            other["#"] for other in rows if other is not row and distance(spec, row, other, stream) <= reach
         ]
         for row in rows
     }
@@ -115,7 +148,8 @@ def clusters_of(spec: Clusters, rows: list[Row]) -> dict[int, Member]:
         candidates = [other for other in others if other in cores]
         if number not in cores and candidates:
             nearest = min(
-                candidates, key=lambda other: (distance(spec, by_number[number], by_number[other]), other)
+                candidates,
+                key=lambda other: (distance(spec, by_number[number], by_number[other], stream), other),
             )
             of[number] = (group[nearest], "edge")
     earliest: dict[int, int] = {}
@@ -124,12 +158,18 @@ def clusters_of(spec: Clusters, rows: list[Row]) -> dict[int, Member]:
     return {number: (earliest[of[number][0]], of[number][1]) for number in sorted(of)}
 
 
-def _summary(spec: Clusters, rows: list[Row], found: dict[int, Member]) -> list[Row]:
+def _summary(stream: Stream, spec: Clusters, rows: list[Row], found: dict[int, Member]) -> list[Row]:
+    if not found:
+        none: Row = dict.fromkeys(("cluster", "cores", "edges", "centre", "low", "high"))
+        return [{**none, "cores": 0, "edges": 0, "noise": len(rows)}]
     out = []
     for cluster in sorted({cluster for cluster, _ in found.values()}):
         members = [row for row in rows if row["#"] in found and found[row["#"]][0] == cluster]
         roles = [found[row["#"]][1] for row in members]
         axes = [[float(row[name]) for row in members] for name in spec.by]
+        if _is_on_globe(stream, spec):  # longitudes on the side of the earliest member
+            east = spec.by.index(stream.position[0])
+            axes[east] = [each - 360 * round((each - axes[east][0]) / 360) for each in axes[east]]
         out.append(
             {
                 "cluster": cluster,

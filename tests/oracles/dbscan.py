@@ -19,14 +19,18 @@ def distances(points: Array) -> Array:
 
 def dbscan(points: Array, reach: float, count: int) -> tuple[Array, Array]:
     """(cluster, role) of each point. Clusters count from 1 by earliest member; 1 core, 2 edge, 0 noise."""
-    far = distances(points)
+    return clusters_from(distances(points), reach, count)
+
+
+def clusters_from(far: Array, reach: float, count: int) -> tuple[Array, Array]:
+    """The same from the distances of all pairs."""
     near = far <= reach
     np.fill_diagonal(near, False)
     core = near.sum(axis=1) >= count
     _, component = connected_components(near & core[:, None] & core[None, :])
-    clusters, roles = np.zeros(len(points), np.int64), np.where(core, 1, 0)
+    clusters, roles = np.zeros(len(far), np.int64), np.where(core, 1, 0)
     numbers: dict[int, int] = {}
-    for point in range(len(points)):
+    for point in range(len(far)):
         owner = point
         if not core[point]:
             candidates = np.flatnonzero(near[point] & core)

@@ -165,6 +165,7 @@ def _clusters() -> Iterator[Rehearsal]:
     ]
     yield Rehearsal(ClustersFamily(), _stream(ColumnType.INT), specs)
     yield Rehearsal(ClustersFamily(HURRY), _stream(ColumnType.INT), specs, zones=2)
+    yield Rehearsal(ClustersFamily(), _stream(ColumnType.INT, metric="haversine"), specs[:3])
 
 
 def _moving() -> Iterator[Rehearsal]:

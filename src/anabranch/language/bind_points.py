@@ -10,7 +10,7 @@ from anabranch.families.clusters.spec import Clusters, Emit
 from anabranch.families.nearest.spec import METHODS, Nearest
 from anabranch.language import syntax as s
 from anabranch.language.clauses import Clauses
-from anabranch.language.constants import choice, positive, real, whole
+from anabranch.language.constants import choice, not_negative, real, whole
 from anabranch.language.errors import counted, refuse, unknown
 from anabranch.language.scopes import TYPE_WORDS, ItemScope
 from anabranch.language.windows import bind_at_end, bind_window
@@ -42,7 +42,7 @@ def bind_nearest(head: s.NearestItems, clauses: Clauses, scope: ItemScope, condi
 
 
 def bind_clusters(head: s.ClustersWithin, clauses: Clauses, scope: ItemScope, condition: Term) -> Clusters:
-    radius = positive(head.range, scope.text, "the range after WITHIN")
+    radius = not_negative(head.range, scope.text, "the range after WITHIN")
     count = whole(head.count, scope.text, "the count after MIN")
     clause = clauses.need(s.WindowClause, head, WINDOW_EXAMPLE)
     window = bind_window(clause, clauses.get(s.AtEndClause), scope.stream, scope.text)
@@ -63,7 +63,7 @@ def bind_detect(head: s.Detect, clauses: Clauses, scope: ItemScope, condition: T
         bind_at_end(clauses.get(s.AtEndClause)),
     )
     return Clusters(
-        positive(numbers["range"], scope.text, "range"),
+        not_negative(numbers["range"], scope.text, "range"),
         whole(numbers["count"], scope.text, "count"),
         _coordinates(head.by, head, clauses, scope, MAX_CLUSTERS_DIMENSIONS),
         window,

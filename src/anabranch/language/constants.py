@@ -44,13 +44,6 @@ def not_negative(expression: s.Expression, text: str, what: str) -> float:
     return value
 
 
-def positive(expression: s.Expression, text: str, what: str) -> float:
-    value = real(expression, text)
-    if value <= 0:
-        raise refuse(f"{what} must be greater than 0; this is {value:g}", expression.span)
-    return value
-
-
 def word_or_number(expression: s.Expression, text: str) -> str | int | float:
     """The name of an object: a string or a number."""
     if isinstance(expression, s.Name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -38,9 +39,53 @@ def test_duplicates_are_neighbours_but_a_point_is_not_its_own() -> None:
     assert _results([7.5] * 60, query(rows(20, 5), reach=0.0, count=20)) == []
 
 
-@pytest.mark.parametrize("emit", list(Emit))
+@pytest.mark.parametrize("emit", [Emit.MEMBERS, Emit.CHANGES])
 def test_nothing_but_noise(emit: Emit) -> None:
     assert _results([10.0 * index for index in range(80)], query(rows(20, 3), count=1, emit=emit)) == []
+
+
+def test_a_summary_counts_the_noise_of_a_window_without_a_cluster() -> None:
+    found = _results([0.0, 10.0, 20.0, 20.5, 40.0, 50.0, 60.0], query(rows(3, 2), emit=Emit.SUMMARY))
+    none = {"cluster": None, "cores": 0, "edges": 0, "centre": None, "low": None, "high": None}
+    assert found == [
+        {"window_start": 0, "window_end": 3, **none, "noise": 3},
+        {
+            "window_start": 2,
+            "window_end": 5,
+            "cluster": 1,
+            "cores": 2,
+            "edges": 0,
+            "centre": [20.25],
+            "low": [20.0],
+            "high": [20.5],
+            "noise": 1,
+        },
+        {"window_start": 4, "window_end": 7, **none, "noise": 3},
+    ]
+
+
+def test_a_summary_of_a_window_without_points_gives_nothing() -> None:
+    stream = line_stream()
+    items = line_items(stream, [0, 1, 50], [0.0, 10.0, 20.0])
+    found = results_of(stream, items, query(span(5), emit=Emit.SUMMARY))
+    assert windows(found) == [(0, 5), (50, 55)]
+
+
+@pytest.mark.parametrize("count", [1 << 18, 1 << 31, 1 << 40, (1 << 63) - 1])
+@pytest.mark.parametrize("emit", list(Emit))
+def test_a_count_that_nobody_reaches_costs_nothing(count: int, emit: Emit) -> None:
+    """Beside queries that are answered as ever, in one zone and several."""
+    xs = [0.25 * (index % 7) for index in range(90)]
+    asked = (
+        query(rows(30, 10), count=count, emit=emit),
+        replace(query(span(40, 20), count=3, emit=emit), name="bystander"),
+        replace(query(span(40, 20), count=count, reach=100.0, emit=emit), name="far"),
+    )
+    case = Case(STREAM, line_items(STREAM, list(range(90)), xs), asked, "clusters")
+    expected = clusters_oracle(case)
+    assert run_local(case).results == expected
+    assert run_local(case, cuts=list(range(1, 90, 7)), stops=[2], zones=2).results == expected
+    assert expected["bystander"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 50])

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.chain.runner import Runner
-from anabranch.families.moving.kernels.region_layout import EARTH_RADIUS
 from anabranch.families.moving.spec import KNearest, Moving
 from anabranch.families.registry import family
 from anabranch.model.arrays import Array
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control_log import Activate, End
 from anabranch.model.stream import Stream
+from anabranch.numeric.globe import EARTH_RADIUS
 from anabranch.simulate.place.world import PAPER, World
 
 R = TypeVar("R", bound=Runner)

@@ -5,7 +5,8 @@
 
 **Points** are the items that pass the condition of the group's queries and have all coordinates. Of an item
 only its id, its time and its coordinates are kept, as long as a window can still hold it (`PointStore`).
-Positions count the points of the group in stream order.
+Positions count the points of the group in stream order. The structure sees places: the coordinates, or on a
+globe (`metric = "haversine"`) the points of the unit sphere that these name, with ranges as chords.
 
 **Windows** are numbered from 0 here. ROWS windows are complete with their last item. RANGE windows are
 complete when time reaches their end. Only an item can bring that about, whether the query sees it or not, or
@@ -59,17 +60,21 @@ from anabranch.families.clusters.spec import Clusters, Emit, exact_spec
 from anabranch.families.clusters.structure import (
     ClusterStructure,
     Labeller,
+    Pattern,
     WindowClusters,
     distinct_windows,
 )
-from anabranch.model.arrays import Array, Floats, Ints
+from anabranch.model.arrays import Array, Floats, Ints, Ints32
 from anabranch.model.stream import NUMBER, Stream, Time
 from anabranch.model.window import AtEnd
+from anabranch.numeric.globe import chord_of, places_on_globe
 from anabranch.predicates.evaluate import evaluate
-from anabranch.predicates.terms import TRUE, Term
+from anabranch.predicates.terms import TRUE
 
 PER_CHUNK = 4096
-_ID, _TIME, _AXIS = "id", "time", "axis"
+_ID, _TIME, _AXIS, _PLACE = "id", "time", "axis", "place"
+#: No point has as many neighbours: positions in a structure go up to 2^26.
+_MOST_COUNT = 1 << 26
 
 #: The index of the next window while the first one is not known, because the stream has no item yet.
 UNKNOWN = -1
@@ -88,22 +93,27 @@ WindowEnd = tuple[Time, int, int]  # the end of a window, the number of its quer
 
 
 class PointStore:
-    """Positions first..stop of a group. Columns: id, time (if the stream has one), axis 0, axis 1, ..."""
+    """Positions first..stop of a group. Columns: id, time (if the stream has one), axis 0, axis 1, ...; on a
+    globe also place 0, place 1, place 2.
+    """
 
-    def __init__(self, stream: Stream, by: Sequence[str], condition: Term) -> None:
-        self.stream, self.by, self.condition = stream, tuple(by), condition
+    def __init__(self, stream: Stream, spec: Clusters) -> None:
+        self.stream, self.by, self.condition = stream, spec.by, spec.condition
+        self.on_globe = spec.is_on_globe(stream)
+        self.axes = ("x", "y", "z") if self.on_globe else spec.by  # of places
         self.first = 0
         self.stop = 0  # the position of the next point
         self._saved = 0  # positions before this are in the state
         self._rows: list[pa.RecordBatch] = []
         self._times: Array | None = None
-        self._coordinates: Floats | None = None
+        self._places: Floats | None = None
 
     def add(self, items: pa.RecordBatch) -> int:
         """Adds the items that pass the condition and have all coordinates; returns how many."""
         mask = np.ones(items.num_rows, bool) if self.condition == TRUE else evaluate(self.condition, items)
         axes = [floats_of(items, name) for name in self.by]
-        for axis in axes:
+        places = self._on_globe(axes) if self.on_globe else axes
+        for axis in places:
             mask = mask & ~np.isnan(axis)
         added = int(np.count_nonzero(mask))
         if added:
@@ -112,17 +122,23 @@ class PointStore:
                 columns[_TIME] = pa.array(times_of(items, self.stream)[mask])
             for number, axis in enumerate(axes):
                 columns[f"{_AXIS} {number}"] = pa.array(axis[mask])
+            for number, axis in enumerate(places if self.on_globe else ()):
+                columns[f"{_PLACE} {number}"] = pa.array(axis[mask])
             self._rows.append(pa.record_batch(columns))
-            self._times = self._coordinates = None
+            self._times = self._places = None
             self.stop += added
         return added
+
+    def _on_globe(self, axes: Sequence[Floats]) -> list[Floats]:
+        longitudes, latitudes = (axes[self.by.index(name)] for name in self.stream.position)
+        return [*places_on_globe(longitudes, latitudes).T]
 
     def drop_before(self, position: int) -> None:
         position = min(position, self.stop)
         if position > self.first:
             self._rows = [self._joined().slice(position - self.first)] if position < self.stop else []
             self.first = position
-            self._times = self._coordinates = None
+            self._times = self._places = None
 
     def position_at(self, time: Time) -> int:
         """The position of the first point at or after a time; that of the next point, if there is none."""
@@ -141,12 +157,20 @@ class PointStore:
     def ids_at(self, positions: Ints) -> pa.Array:
         return self.ids.take(pa.array(positions - self.first))
 
-    def coordinates(self, low: int, high: int) -> Floats:
+    def places(self, low: int, high: int) -> Floats:
         """[high - low, axes] of the points at positions low..high"""
-        if self._coordinates is None:
-            axes = [self._column(f"{_AXIS} {number}").to_numpy() for number in range(len(self.by))]
-            self._coordinates = np.column_stack(axes)
-        return self._coordinates[low - self.first : high - self.first]
+        if self._places is None:
+            self._places = self._stacked(_PLACE if self.on_globe else _AXIS, len(self.axes))
+        return self._places[low - self.first : high - self.first]
+
+    def coordinates(self, low: int, high: int) -> Floats:
+        """[high - low, columns of BY] of the points at positions low..high"""
+        if not self.on_globe:
+            return self.places(low, high)
+        return self._stacked(_AXIS, len(self.by))[low - self.first : high - self.first]
+
+    def _stacked(self, name: str, count: int) -> Floats:
+        return np.column_stack([self._column(f"{name} {number}").to_numpy() for number in range(count)])
 
     def _column(self, name: str) -> pa.Array:
         return self._joined().column(name)
@@ -205,7 +229,7 @@ class GroupQuery:
 
     number: int
     name: str
-    spec: Clusters
+    spec: Clusters  # with its window in the numbers of its axis
     activate: Time | None
     first_position: int  # of the first point that it sees
     window_index: int = UNKNOWN  # of its next window
@@ -389,7 +413,7 @@ class ClusterGroup:
 
     def _new_structure(self, position: int) -> ClusterStructure | GroupPart:
         """Returns one without points; the next one will be that at `position`."""
-        axes = len(self.points.by)
+        axes = len(self.points.axes)
         if self.area is None:
             return ClusterStructure(axes, position)
         return GroupPart(axes, position, self.area)
@@ -504,7 +528,7 @@ class ClusterGroup:
     def _add_points(self, stop: int) -> None:
         """Adds points before `stop` to the structure, but for those that no window will hold."""
         if not self._has_patterns:
-            self.structure.set_patterns((q.spec.range, q.spec.count) for q in self.queries.values())
+            self.structure.set_patterns(self.pattern(query) for query in self.queries.values())
             self._has_patterns = True
         while self.added < stop:
             if self.added >= self._look_again:
@@ -513,7 +537,7 @@ class ClusterGroup:
             until = min(stop, self._look_again)
             low = max(self.added, self.structure.stop)
             if low < until:
-                self.work += self.structure.add(self.points.coordinates(low, until))
+                self.work += self.structure.add(self.points.places(low, until))
             self.added = until
 
     # clusters
@@ -525,7 +549,7 @@ class ClusterGroup:
         if isinstance(self.structure, GroupPart):
             self._report(self.structure, windows)
             return
-        ranges, counts, firsts = _parameters(windows)
+        ranges, counts, firsts = self._parameters(windows)
         self._count_work(self.added - int(firsts.min()), len(windows))
         found = self.structure.clusters(ranges, counts, firsts)
         for window, clusters in zip(windows, found, strict=True):
@@ -533,7 +557,7 @@ class ClusterGroup:
 
     def _report(self, part: GroupPart, windows: list[CompleteWindow]) -> None:
         windows = sorted(windows, key=lambda window: (window.query.number, window.start))  # as all parts do
-        ranges, counts, firsts = _parameters(windows)
+        ranges, counts, firsts = self._parameters(windows)
         order, _ = distinct_windows(ranges, counts, firsts)
         self.reports.append(part.report(ranges[order], counts[order], firsts[order]))
         self._count_work(len(self.reports[-1]["point"]), len(order))
@@ -544,10 +568,10 @@ class ClusterGroup:
         """Finds the clusters of the windows that wait, from the reports of each part on them."""
         labeller = Labeller()
         for unmerged, each_part in zip(self.unmerged, zip(*reports, strict=True), strict=True):
-            ranges, counts, firsts = _parameters(unmerged.windows)
+            ranges, counts, firsts = self._parameters(unmerged.windows)
             order, which = distinct_windows(ranges, counts, firsts)
             base = int(firsts.min())
-            points = self.points.coordinates(base, unmerged.stop)
+            points = self.points.places(base, unmerged.stop)
             merged = merge_reports(each_part, ranges[order], counts[order], firsts[order], points)
             found = labeller.label(merged, unmerged.stop - base, base)
             for window, kind in zip(unmerged.windows, which.tolist(), strict=True):
@@ -555,6 +579,24 @@ class ClusterGroup:
             self._count_work(len(points) // _MERGES, len(order))
         self.unmerged = []
         self._drop_members()
+
+    def pattern(self, query: GroupQuery) -> Pattern:
+        """(range, count) as the structure has them: on a globe the range is a chord, and no count is greater
+        than that of all neighbours there can be.
+        """
+        reach = query.spec.range
+        if self.points.on_globe:
+            reach = chord_of(reach, self.stream.unit)
+        return reach, min(query.spec.count, _MOST_COUNT)
+
+    def _parameters(self, windows: Sequence[CompleteWindow]) -> tuple[Floats, Ints, Ints]:
+        """(ranges, counts, positions of the first points)"""
+        patterns = [self.pattern(window.query) for window in windows]
+        return (
+            np.array([reach for reach, _ in patterns], np.float64),
+            np.array([count for _, count in patterns], np.int64),
+            np.array([window.first for window in windows], np.int64),
+        )
 
     def _count_work(self, points: int, windows: int) -> None:
         self.work += points * (1 + windows // _AS_ONE) // _LOOKS
@@ -568,6 +610,9 @@ class ClusterGroup:
                 self.rows.add_members(edges, clusters)
             case Emit.SUMMARY:
                 points = self.points.coordinates(clusters.start, stop)
+                if self.points.on_globe:
+                    longitude = self.points.by.index(self.stream.position[0])
+                    points = _side_by_side(points, clusters.clusters, clusters.count, longitude)
                 summary = summarise(points, clusters.clusters, clusters.roles, clusters.count)
                 self.rows.add_summary(edges, clusters, summary)
             case Emit.CHANGES:
@@ -646,7 +691,7 @@ class ClusterGroup:
             for number, name, spec, *rest in (unmerged["gone"] if unmerged else ())
         ]
         spec = (here or gone)[0].spec
-        points = PointStore(stream, spec.by, spec.condition)
+        points = PointStore(stream, spec)
         points.load(state, f"{prefix}points/", int(saved["stop"][0]))
         group = ClusterGroup(stream, points, origin, GroupArea.from_json(area, zone) if area else None)
         members = {}
@@ -664,10 +709,14 @@ class ClusterGroup:
         return group
 
 
-def _parameters(windows: Sequence[CompleteWindow]) -> tuple[Floats, Ints, Ints]:
-    """(ranges, counts, positions of the first points)"""
-    return (
-        np.array([window.query.spec.range for window in windows], np.float64),
-        np.array([window.query.spec.count for window in windows], np.int64),
-        np.array([window.first for window in windows], np.int64),
-    )
+def _side_by_side(coordinates: Floats, clusters: Ints32, count: int, longitude: int) -> Floats:
+    """Coordinates of a window's points with longitudes that differ by at most 180 degrees from that of the
+    earliest member of their cluster: a cluster across 180 degrees is narrow, not all around the globe.
+    """
+    members = np.flatnonzero(clusters)
+    of, east = clusters[members] - 1, coordinates[members, longitude]
+    first = np.empty(count, np.float64)
+    first[of[::-1]] = east[::-1]
+    coordinates = coordinates.copy()
+    coordinates[members, longitude] = east - 360.0 * np.round((east - first[of]) / 360.0)
+    return coordinates

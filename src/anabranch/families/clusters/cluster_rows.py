@@ -8,7 +8,9 @@
 
 `centre` is the mean of all members, cores and edges alike; `low` and `high` are the corners of the box around
 them. They are lists with one number per coordinate, in the order of the query's BY: `[12.5, -3.0]`. `noise`
-counts the points of the window that are in no cluster.
+counts the points of the window that are in no cluster. A window without a cluster has one row of `summary`:
+`cluster`, `centre`, `low` and `high` are missing, `cores` and `edges` are 0. On a globe, longitudes are those
+on the side of the cluster's earliest member: the box of a cluster across 180 degrees goes from 179 to 181.
 
 Windows in time are in `window_start` and `window_end`, of the stream's time type (`window_start_float` and
 `window_end_float` where a stream of integer time has windows of fractions), windows in rows in `row_start`
@@ -82,6 +84,11 @@ class ClusterRows:
             **summary._asdict(),
             "noise": np.full(clusters.count, noise, np.int64),
         }
+        if not clusters.count:  # 0 stands for no cluster
+            columns = {
+                name: np.zeros((1, *values.shape[1:]), values.dtype) for name, values in columns.items()
+            }
+            columns["noise"][0] = noise
         self._add(SUMMARY_TABLE, window, columns)
 
     def add_changes(self, window: WindowEdges, changed: ChangedMembers) -> None:
@@ -113,7 +120,7 @@ class ClusterRows:
                     if name == "position":
                         columns["id"] = ids(values)
                     else:
-                        columns[name] = _column(name, values)
+                        columns[name] = _column(name, values, columns.get("cluster"))
             rows = pa.record_batch(columns)
             out.append(Packet(DELIVER, 0, Kind.RESULT, rows, {"table": table}))
         return out
@@ -141,23 +148,25 @@ def _edges(edges: list[Time], lengths: list[int], elsewhere: Array, kind: Column
     return pa.array(np.repeat(stored, lengths), mask=elsewhere).cast(ARROW_TYPES[kind])
 
 
-def _column(name: str, values: Array) -> pa.Array:
+def _column(name: str, values: Array, cluster: pa.Array | None) -> pa.Array:
+    """`cluster` is that column, which comes first; where it is missing, a summary is of no cluster."""
     if name == "role":  # NOISE: the member has left
         return pa.DictionaryArray.from_arrays(
             pa.array(values - 1, pa.int8(), mask=(values != CORE) & (values != EDGE)), _ROLES
         )
     if name == "change":
         return pa.DictionaryArray.from_arrays(pa.array(values, pa.int8()), _CHANGES)
-    if name == "other":
+    if name in ("cluster", "other"):
         return pa.array(values, pa.int64(), mask=values == 0)
     if values.ndim == 2:
-        return _lists(values)
+        assert cluster is not None
+        return _lists(values, cluster.is_null())
     return pa.array(values, pa.int64())
 
 
-def _lists(values: Array) -> pa.Array:
+def _lists(values: Array, missing: pa.Array) -> pa.Array:
     """Rows of numbers as lists; what is not finite is null."""
     count, axes = values.shape
     flat = values.ravel()
     offsets = np.arange(0, (count + 1) * axes, axes, dtype=np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat, mask=~np.isfinite(flat)))
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat, mask=~np.isfinite(flat)), mask=missing)

@@ -162,7 +162,7 @@ class Neighbourhood(RescalableStage):
         for (query, spec), key, is_mine in zip(new, keys, mine, strict=True):
             if is_mine:
                 if key not in groups:
-                    points = PointStore(self.stream, spec.by, spec.condition)
+                    points = PointStore(self.stream, spec)
                     groups[key] = ClusterGroup(self.stream, points, origin)
                 first = groups[key].points.stop
                 groups[key].add_query(GroupQuery(query.number, query.name, spec, query.activate, first))
@@ -400,7 +400,7 @@ def _size(group: ClusterGroup) -> int:
 def _split_area(group: ClusterGroup, zone: int, other: int, share: float) -> GroupArea | None:
     """The group's area with one more split, which gives about this share of this zone's points to another."""
     area = group.area or GroupArea(zone, zone, ())
-    points = group.points.coordinates(group.needed(), group.points.stop)
+    points = group.points.places(group.needed(), group.points.stop)
     own = points[(area.owners(points) == zone) & np.isfinite(points).all(axis=1)]
     if len(area.splits) >= MOST or not len(own):
         return None
@@ -408,7 +408,7 @@ def _split_area(group: ClusterGroup, zone: int, other: int, share: float) -> Gro
     if chosen is None:
         return None
     smaller = area.split(*chosen, other)
-    width = cell_side(max(query.spec.range for query in group.queries.values()))
+    width = cell_side(max(group.pattern(query)[0] for query in group.queries.values()))
     after = int(np.count_nonzero(smaller.is_within(points, width)))
     return smaller if after <= WORTH * np.count_nonzero(area.is_within(points, width)) else None
 
@@ -429,7 +429,12 @@ def _send_split(
         if rows is not None:
             out.append(_message(POINTS, other, origin, rows, group=key))
     split = area.splits[-1]
-    facts = {"axis": group.points.by[split.axis], "at": split.cut, "to": other, "queries": len(group.queries)}
+    facts = {
+        "axis": group.points.axes[split.axis],
+        "at": split.cut,
+        "to": other,
+        "queries": len(group.queries),
+    }
     note = {"family": "clusters", "stage": "neighbourhood", "zone": area.zone, "split": facts}
     return [*out, Packet(DELIVER, 0, Kind.NOTE, facts=note)]
 
@@ -442,7 +447,7 @@ def _apply_splits(state: State, zone: int, stream: Stream, groups: Groups, packe
         activate = Packet(STAGE, zone, Kind.ACTIVATE, packet.rows)
         control.apply(state, [activate])
         queries = with_progress(stream, control.activated(activate), facts["progress"])
-        mine = PointStore(stream, queries[0].spec.by, queries[0].spec.condition)
+        mine = PointStore(stream, queries[0].spec)
         mine.restore(points.get(key), facts["stop"])
         groups[key] = ClusterGroup(stream, mine, facts["origin"], GroupArea.from_json(facts["area"], zone))
         groups[key].restore(queries, {})

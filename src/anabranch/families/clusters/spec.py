@@ -29,6 +29,10 @@ class Clusters:
     condition: Term = TRUE
     emit: Emit = Emit.MEMBERS
 
+    def is_on_globe(self, stream: Stream) -> bool:
+        """Whether distances are those on the globe: between the stream's positions, as its metric says."""
+        return stream.metric == "haversine" and set(self.by) == set(stream.position)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "clusters",

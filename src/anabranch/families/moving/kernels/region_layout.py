@@ -24,6 +24,7 @@ from anabranch.families.moving.kernels.shapes import extent, grid_x
 from anabranch.model.arrays import Bytes, Floats, Ints
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
+from anabranch.numeric.globe import EARTH_RADIUS
 from anabranch.numeric.jit import kernel, leaf, twig
 
 #: Layouts: a grid over bounds, a list of rectangles, or (without bounds) the cells of a logarithmic grid.
@@ -35,10 +36,6 @@ LEAST_POWER = -20
 
 #: A range that touches more cells than this is taken to touch all zones.
 MOST_CELLS = 4096
-
-
-#: Mean radius of the earth in the units that distances on a globe can have.
-EARTH_RADIUS = {"km": 6371.0088, "m": 6371008.8, "miles": 6371.0088 / 1.609344}
 
 
 class RegionLayout(NamedTuple):
