@@ -260,8 +260,8 @@ def test_receivers(catalog: Catalog, address: Address) -> None:
     receivers.save([failed, DeliveryProgress(3, "8:0", 2**40, "then", None, "now")])
     receivers.save([])
     assert receivers.all() == {
-        2: Delivery("https://x.org/", "4:1", 9, "then", "no answer", None),
-        3: Delivery("kafka:t@b:1", "8:0", 2**40, "then", None, "now"),
+        2: Delivery("https://x.org/", "4:1", 9, "then", "no answer", None, receivers.secret(2), "any"),
+        3: Delivery("kafka:t@b:1", "8:0", 2**40, "then", None, "now", None, "any"),
     }
     assert [entry.number for entry, _ in receivers.open()] == [2]
     receivers.close()

@@ -39,7 +39,7 @@ def progress(layout: Layout, number: int) -> dict[str, Any]:
 
 @contextmanager
 def sending(
-    layout: Layout, private: bool = True, produce: Produce | None = None, patience_s: float = 2.0
+    layout: Layout, private: bool = False, produce: Produce | None = None, patience_s: float = 2.0
 ) -> Iterator[None]:
     """Sends while the context lasts, and for a while longer what is left."""
     sender = Sender(layout, private, produce)

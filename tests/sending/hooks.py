@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -18,8 +19,11 @@ Mood = Callable[[int], int | str]
 
 
 class Hook:
-    def __init__(self, mood: Mood) -> None:
+    def __init__(self, mood: Mood, tls: ssl.SSLContext | None = None) -> None:
         self.mood = mood
+        self.signed: list[tuple[str, bytes]] = []  # signature, body
+        self.hosts: list[str] = []
+        self.under_way = 0
         self.tries: list[tuple[str, dict[str, Any], int | str]] = []  # key, body, what was done
         self.sizes: list[int] = []
         self.over = threading.Event()
@@ -36,15 +40,23 @@ class Hook:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook?secret=1"
+        if tls is not None:
+            self.server.socket = tls.wrap_socket(
+                self.server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self.port = self.server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}/hook?secret=1"
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers["Content-Length"]))
         do = self.mood(len(self.tries))
+        self.hosts.append(request.headers["Host"])
+        if "Anabranch-Signature" in request.headers:
+            self.signed.append((request.headers["Anabranch-Signature"], body))
         self.sizes.append(len(body))
         self.tries.append((request.headers["Idempotency-Key"], json.loads(body), do))
         if do == "hang":
-            self.over.wait(30)
+            self._hang(request.connection)
         if do in ("hang", "drop"):
             hard = struct.pack("ii", 1, 0)
             request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, hard)
@@ -59,6 +71,21 @@ class Hook:
         request.send_header("Content-Length", "0")
         request.end_headers()
 
+    def _hang(self, connection: socket.socket) -> None:
+        """Until the other side gives up."""
+        self.under_way += 1
+        until = time.monotonic() + 30
+        connection.settimeout(0.05)
+        while not self.over.is_set() and time.monotonic() < until:
+            try:
+                if not connection.recv(1):
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        self.under_way -= 1
+
     def arrived(self) -> list[dict[str, Any]]:
         """The rows of requests that were acknowledged."""
         return [row for _, body, do in list(self.tries) if do in (200, 204) for row in body["rows"]]
@@ -71,8 +98,8 @@ class Hook:
 
 
 @contextmanager
-def hooked(mood: Mood = lambda n: 200) -> Iterator[Hook]:
-    hook = Hook(mood)
+def hooked(mood: Mood = lambda n: 200, tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
+    hook = Hook(mood, tls)
     thread = threading.Thread(target=hook.server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:

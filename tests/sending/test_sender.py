@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from anabranch.model.receiver import Topic, Webhook, receiver_of
 from anabranch.results.layout import Layout
 from anabranch.sending import outbox, sender, webhook
 from anabranch.sending.sender import wait_s
+from anabranch.sending.signature import signature
 from anabranch.sending.webhook import SendFailed, Webhooks, is_public
 from tests.cli.conftest import Command, anabranch  # noqa: F401
 from tests.cli.sinks import make_sink
@@ -224,6 +226,116 @@ def test_a_cancelled_subscription_is_sent_to_its_end(tmp_path: Path) -> None:
 
 
 # --- what a service on the internet does not do ---
+
+
+def test_hanging_receivers_of_an_owner_keep_no_other_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One owner has many receivers that hang: few requests are under way, and others get theirs."""
+    monkeypatch.setattr(webhook, "TRY_S", 1.0)
+    monkeypatch.setattr(sender, "TRIES", (20, 6))
+    monkeypatch.setattr(sender, "OWNER_TRIES", (8, 3))
+    layout = make_sink(tmp_path / "out")
+    with hooked(lambda n: "hang") as dead, hooked() as well:
+        names = [f"dead{n}" for n in range(60)]
+        for name in names:
+            subscribe(layout, name, dead.url, "ann")
+        subscribe(layout, "well", well.url, "bob")
+        with sending(layout, private=True, patience_s=0):
+            for number in range(2, 5):
+                batch(layout, number, ["well", *names])
+                well.wait(lambda number=number: len(well.arrived()) == 3 * (number - 1), 10)  # type: ignore[misc]
+                assert dead.under_way <= 8 + 3
+            assert dead.tries
+
+
+# --- signatures ---
+
+
+def test_requests_are_signed(tmp_path: Path, anabranch: Command) -> None:  # noqa: F811
+    layout = make_sink(tmp_path / "out")
+    with hooked() as hook:
+        number = subscribe(layout, "q", hook.url)
+        receivers = Receivers(layout.catalog)
+        secret = receivers.secret(number)
+        assert secret is not None
+        with sending(layout):
+            batch(layout, 2, ["q"])
+            hook.wait(lambda: len(hook.signed) == 1)
+            renewed = anabranch("secret", layout.root, "q").out.strip()
+            hook.wait(lambda: receivers.secret(number) == renewed)
+            time.sleep(0.3)  # it looks for changes now and then
+            batch(layout, 3, ["q"])
+            hook.wait(lambda: len(hook.signed) == 2)
+        receivers.close()
+        assert renewed != secret
+        for (header, body), key in zip(hook.signed, (secret, renewed), strict=True):
+            sent_at = int(header.partition(",")[0].removeprefix("t="))
+            assert abs(time.time() - sent_at) < 60
+            assert header == signature(key, sent_at, body)
+            assert header != signature(key, sent_at, body + b" ")
+            assert header != signature(key, sent_at + 1, body)
+
+
+def test_a_secret_is_shown_once_and_only_for_webhooks(sink_layout: Layout, anabranch: Command) -> None:  # noqa: F811
+    root = sink_layout.root
+    done = anabranch("subscribe", root, "q", "SELECT ra FROM photons", "--deliver", "https://example.org/")
+    assert "requests are signed with whsec_" in done.err
+    assert "whsec_" not in anabranch("list", root, "--format", "json").out
+    done = anabranch("subscribe", root, "r", "SELECT ra FROM photons", "--deliver", "kafka:t@b:1")
+    assert "whsec_" not in done.err
+    refused = anabranch("secret", root, "r")
+    assert (refused.code, "not sent to a webhook" in refused.err) == (2, True)
+
+
+# --- TLS ---
+
+
+def test_a_connection_belongs_to_its_name() -> None:
+    """Two names have one address. The certificate is for one of them: only that one gets something, also
+    while a connection to it is kept.
+    """
+    folder = Path(__file__).parent / "tls"
+    trusted = ssl.create_default_context(cafile=folder / "a.test.pem")
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(folder / "a.test.pem", folder / "a.test.key.pem")
+    asked: list[str | None] = []
+    shown.sni_callback = lambda _, name, __: asked.append(name)
+
+    async def post(port: int) -> list[str]:
+        hooks, outcome = Webhooks(lambda host: ["127.0.0.1"], trusted), []
+        for name in ("a.test", "b.test", "a.test"):
+            try:
+                url = f"https://{name}:{port}/"
+                await hooks.post(url, b'{"rows": []}', "k", True, anyio.CapacityLimiter(1))
+                outcome.append("arrived")
+            except SendFailed as failed:
+                outcome.append(str(failed))
+        await hooks.close()
+        return outcome
+
+    with hooked(tls=shown) as hook:
+        first, second, third = anyio.run(post, hook.port)
+    assert (first, third) == ("arrived", "arrived")
+    assert "certificate" in second
+    assert (asked, hook.hosts) == (["a.test", "b.test"], [f"a.test:{hook.port}"] * 2)
+
+
+def test_a_name_is_looked_up_once_per_request() -> None:
+    """A name that is public when it is checked and private when it is used leads nowhere."""
+    answers = iter([["93.184.216.34"], ["127.0.0.1"], ["127.0.0.1"]])
+
+    async def post(port: int) -> None:
+        hooks = Webhooks(lambda host: next(answers))
+        try:
+            await hooks.post(f"http://a.test:{port}/", b"{}", "k", False, anyio.CapacityLimiter(1))
+        finally:
+            await hooks.close()
+
+    with hooked() as hook, pytest.raises(SendFailed):
+        anyio.run(post, hook.port)
+    assert hook.tries == []
+    assert next(answers) == ["127.0.0.1"]  # it was asked once
 
 
 def test_only_public_addresses_for_callers_of_a_service(tmp_path: Path) -> None:

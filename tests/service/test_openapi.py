@@ -38,7 +38,7 @@ def test_answers_are_as_described(address: str, tokens: dict[str, dict[str, str]
 
         check()
         seen.add(operation.path)
-    assert len(seen) == 17
+    assert len(seen) == 18
 
 
 def test_every_refusal_is_described(http: httpx.Client) -> None:

@@ -177,7 +177,7 @@ def test_a_receiver(http: httpx.Client) -> None:
     delivery = answer.json()["delivery"]
     assert (delivery["receiver"], delivery["place"], delivery["behind"]) == (new["deliver"], "2:0", 0)
     listed = {each["name"]: each for each in http.get("/api/subscriptions").json()["subscriptions"]}
-    assert (listed["q"]["delivery"], listed["vela"]["delivery"]) == (delivery, None)
+    assert (listed["q"]["delivery"], listed["vela"]["delivery"]) == (delivery | {"secret": None}, None)
     refused = http.post("/api/subscriptions", json=new | {"name": "r", "deliver": "gopher://x"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "request")
 

@@ -9,12 +9,13 @@ import time
 import httpx
 import pytest
 
+from anabranch.catalog.receivers import DeliveryProgress, Receivers
 from anabranch.catalog.tokens import Role, Tokens
 from anabranch.model.errors import JobError
 from anabranch.results.layout import Layout
 from anabranch.service import events
 from anabranch.service.access import is_loopback
-from anabranch.service.job_service import JobService, Limits
+from anabranch.service.job_service import DELIVERY_FAILED, JobService, Limits
 from anabranch.service.routes import ARROW, KEPT_FROM
 from anabranch.service.server import serving
 from tests.cli.sinks import deliver
@@ -87,6 +88,53 @@ def test_roles(http: httpx.Client, tokens: Headers) -> None:
         ]
     refused = http.post("/api/subscriptions", json=ASK, headers=tokens["eve"])
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "role")
+
+
+def test_where_results_of_users_may_go(
+    http: httpx.Client, layout: Layout, service: JobService, tokens: Headers
+) -> None:
+    """Public addresses for users, also where the service listens on loopback; anything for admins."""
+
+    def register(name: str, who: str, deliver: str) -> int:
+        asked = ASK | {"name": name, "deliver": deliver}
+        return http.post("/api/subscriptions", json=asked, headers=tokens[who]).status_code
+
+    private = ("http://127.0.0.1:9/", "http://169.254.169.254/", "http://[::1]/", "kafka:t@b:1")
+    for number, address in enumerate((*private, "http://10.0.0.1/", "http://localhost:9/")):
+        assert register(f"a{number}", "ann", address) == 400, address
+        assert register(f"r{number}", "root", address) == 201
+    assert register("public", "ann", "https://example.org/hook") == 201
+    service.private_receivers = True
+    assert register("allowed", "ann", "http://127.0.0.1:9/") == 201
+    receivers = Receivers(layout.catalog)
+    reach = {entry.name: delivery.reach for entry, delivery in receivers.open()}
+    assert (reach["r0"], reach["public"], reach["allowed"]) == ("any", "public", "public")
+    receivers.close()
+
+
+def test_the_error_of_a_delivery_and_the_secret(http: httpx.Client, layout: Layout, tokens: Headers) -> None:
+    """Users learn that a try failed, not which machine said what; the secret is shown once."""
+    asked = ASK | {"deliver": "https://example.org/hook"}
+    new = http.post("/api/subscriptions", json=asked, headers=tokens["ann"]).json()
+    assert new["delivery"]["secret"].startswith("whsec_")
+    receivers = Receivers(layout.catalog)
+    error = "ConnectError: connection to 10.0.0.7 port 22 refused"
+    receivers.save([DeliveryProgress(new["number"], "2:0", 0, None, error, None)])
+    receivers.close()
+
+    def delivery(who: str) -> dict[str, str | None]:
+        shown = http.get("/api/subscriptions/mine", headers=tokens[who]).json()["delivery"]
+        listed = http.get("/api/subscriptions", headers=tokens[who]).json()["subscriptions"][-1]["delivery"]
+        assert shown == listed
+        return dict(shown)
+
+    assert (delivery("ann")["error"], delivery("eve")["error"]) == (DELIVERY_FAILED, error)
+    assert delivery("ann")["secret"] is delivery("root")["secret"] is None
+    assert http.post("/api/secrets/mine", headers=tokens["eve"]).status_code == 403
+    assert http.post("/api/secrets/mine", headers=tokens["bob"]).status_code == 404
+    renewed = http.post("/api/secrets/mine", headers=tokens["ann"]).json()["secret"]
+    assert renewed.startswith("whsec_")
+    assert renewed != new["delivery"]["secret"]
 
 
 def test_a_revoked_token_is_refused_at_once(http: httpx.Client, layout: Layout, tokens: Headers) -> None:

@@ -36,6 +36,7 @@ from anabranch.catalog.entries import (
     part_name,
     source_differences,
 )
+from anabranch.catalog.receivers import new_secret, receiver_row
 from anabranch.model.control_log import Activate, Cancel, Control, End, Rebalance
 from anabranch.model.errors import JobError, NameTaken, TooManyError
 from anabranch.model.job import StreamDeclaration
@@ -149,6 +150,7 @@ class Catalog:
             _check_streams(database, every)
             first = int(database.read_value("SELECT coalesce(max(number), 0) FROM subscriptions")) + 1
             labels, created = _labels(database, every, first), now()
+            secrets = [secret for one in new for secret in [new_secret()] * (1 + len(one.parts))]
             entries, log, receivers = [], [], []
             for number, (one, label) in enumerate(zip(every, labels, strict=True), first):
                 entries.append(_new_entry(one, number, label, created))
@@ -156,8 +158,7 @@ class Catalog:
                 if one.cancel is not None:
                     log.append(_log_row(entries[-1], "cancel", one.cancel, created))
                 if one.receiver is not None:
-                    row = {"subscription": number, "address": one.receiver, "place": one.cursor, "sent": 0}
-                    receivers.append(row)
+                    receivers.append(receiver_row(number, one, secrets[number - first]))
             database.insert("subscriptions", [entry_row(entry) for entry in entries])
             _append_log(database, log)
             database.insert("receivers", receivers)

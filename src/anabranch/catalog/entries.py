@@ -21,6 +21,9 @@ from anabranch.model.suggestions import shown
 ACTIVE = "active"
 CANCELLED = "cancelled"
 
+#: Where results may be sent: anywhere, or to addresses of the public internet.
+ANY_ADDRESS, PUBLIC_ADDRESS = "any", "public"
+
 FROM_JOB = "job"
 FROM_SUBSCRIBE = "subscribe"
 
@@ -31,7 +34,8 @@ class NewSubscription:
     activate < time <= cancel.
 
     A query over several streams has one part per stream: this is the first, `parts` are the others.
-    `receiver` is the address that results are sent to, from `cursor` on (results/pages.py).
+    `receiver` is the address that results are sent to, from `cursor` on (results/pages.py); `reach` says
+    where that may lead to when something is sent.
     """
 
     name: str
@@ -46,6 +50,7 @@ class NewSubscription:
     owner: str | None = None
     parts: tuple[NewSubscription, ...] = ()
     receiver: str | None = None
+    reach: str = ANY_ADDRESS
     cursor: str = "0:0"
 
 

@@ -89,6 +89,14 @@ STEPS: tuple[tuple[str, ...], ...] = (
         "DROP TABLE control_log_before",
         "CREATE INDEX control_log_by_family ON control_log (stream, family, version)",
     ),
+    (
+        "ALTER TABLE receivers ADD COLUMN secret TEXT",
+        "ALTER TABLE receivers ADD COLUMN reach TEXT",
+        """
+        UPDATE receivers SET reach = CASE
+            WHEN (SELECT owner FROM subscriptions WHERE number = receivers.subscription) IS NULL THEN 'any'
+            ELSE 'public' END""",
+    ),
 )
 
 #: What this release reads and writes.

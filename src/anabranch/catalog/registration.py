@@ -24,7 +24,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch.catalog.catalog import Catalog, unknown_stream
-from anabranch.catalog.entries import FROM_JOB, Entry, NewSubscription, part_name
+from anabranch.catalog.entries import ANY_ADDRESS, FROM_JOB, PUBLIC_ADDRESS, Entry, NewSubscription, part_name
 from anabranch.job.declarations import stored_time
 from anabranch.model.branch import branch_name
 from anabranch.model.errors import JobError
@@ -57,16 +57,19 @@ def register(
     subscriptions: Iterable[Subscription],
     owner: str | None = None,
     limit: int | None = None,
+    reach: str | None = None,
 ) -> list[int]:
     """Adds all of them or, if one cannot be added, none. Returns their numbers.
 
-    `owner` is whose token asks; `limit` is how many active subscriptions an owner may have.
+    `owner` is whose token asks; `limit` is how many active subscriptions an owner may have; `reach` says
+    where results may be sent to: those of an owner to public addresses, if nothing else is said.
     """
+    reach = reach or (ANY_ADDRESS if owner is None else PUBLIC_ADDRESS)
     activation = _Activation(catalog, delivered, streams)
     new = []
     for subscription in subscriptions:
         bound = bind_subscription(subscription, streams)
-        new.append(activation.settled(_owned(bound, owner)))
+        new.append(activation.settled(_owned(bound, owner, reach)))
     return catalog.subscribe_many(new, limit)
 
 
@@ -98,8 +101,9 @@ def _part(subscription: Subscription, name: str, part: BoundQuery, stream: Strea
     )
 
 
-def _owned(new: NewSubscription, owner: str | None) -> NewSubscription:
-    return replace(new, owner=owner, parts=tuple(_owned(part, owner) for part in new.parts))
+def _owned(new: NewSubscription, owner: str | None, reach: str) -> NewSubscription:
+    parts = tuple(_owned(part, owner, reach) for part in new.parts)
+    return replace(new, owner=owner, reach=reach, parts=parts)
 
 
 class _Activation:

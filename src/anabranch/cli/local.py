@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,20 @@ class LocalJob:
         subscription = Subscription(name, query, activate, deliver=deliver)
         streams = self.catalog.streams()
         (number,) = register(self.catalog, Manifests(self.layout), streams, [subscription])
-        return {key: getattr(self.catalog.entry(number), key) for key in FIELDS}
+        facts = {key: getattr(self.catalog.entry(number), key) for key in FIELDS}
+        return facts if deliver is None else facts | {"secret": self._secret(number)}
+
+    def _secret(self, number: int) -> str | None:
+        from anabranch.catalog.receivers import Receivers
+
+        with closing(Receivers(self.layout.catalog)) as receivers:
+            return receivers.secret(number)
+
+    def new_secret(self, name: str) -> str:
+        from anabranch.catalog.receivers import Receivers
+
+        with closing(Receivers(self.layout.catalog)) as receivers:
+            return receivers.new_secret(self.catalog.subscription(name).number, name)
 
     def cancel(self, name: str, time: Moment | None) -> None:
         from anabranch.job.declarations import stored_time

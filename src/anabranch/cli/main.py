@@ -32,6 +32,7 @@ COMMANDS = {
     "subscribe": "subscribe:subscribe",
     "cancel": "cancel:cancel",
     "list": "list:list_subscriptions",
+    "secret": "secret:secret",
     "explain": "explain:explain",
     "rebalance": "rebalance:rebalance",
     "rescale": "rescale:rescale",
@@ -42,7 +43,7 @@ COMMANDS = {
     "token": "token:app",
 }
 #: Their TARGET may be given as --url ADDRESS.
-WITH_ADDRESS = ("results", "subscribe", "cancel", "list")
+WITH_ADDRESS = ("results", "subscribe", "cancel", "list", "secret")
 #: Their output may be cut off by a reader such as `head`.
 PRINTING = ("results", "list", "explain", "reoptimize", "try")
 #: They need no pandas; Arrow would import it at the first chance, which takes a quarter of a second.

@@ -61,7 +61,11 @@ class RemoteJob:
         self, name: str, query: str, activate: Moment | None, deliver: str | None = None
     ) -> dict[str, Any]:
         body = {"name": name, "query": query, "activate": _written(activate), "deliver": deliver}
-        return _facts(self._sent("POST", "subscriptions", json=body).json())
+        facts = self._sent("POST", "subscriptions", json=body).json()
+        return _facts(facts) | {"secret": (facts["delivery"] or {}).get("secret")}
+
+    def new_secret(self, name: str) -> str:
+        return str(self._sent("POST", f"secrets/{_quoted(name)}").json()["secret"])
 
     def cancel(self, name: str, time: Moment | None) -> None:
         params = {} if time is None else {"at": str(_written(time))}

@@ -51,7 +51,7 @@ def serve(
         int, typer.Option(min=1, help="An owner sees results of so many batches back.")
     ] = 1_000_000,
     private_receivers: Annotated[
-        bool, typer.Option(help="Send results also to Kafka and to addresses that are not public.")
+        bool, typer.Option(help="Users may have results sent to Kafka and to addresses that are not public.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -92,7 +92,6 @@ def beside(
     opened: bool = False,
 ) -> Beside:
     """Returns the service of a job, for as long as it runs. `opened`: its page is opened in a browser."""
-    from anabranch.service.access import is_loopback
     from anabranch.service.job_service import JobService, Limits
     from anabranch.service.monitor import Monitor
     from anabranch.service.server import serving
@@ -105,7 +104,7 @@ def beside(
             engine.layout, monitor.plan, monitor.network, limits or Limits(), lambda: measures(engine)
         )
         service.private_receivers = private_receivers
-        engine.private_receivers = private_receivers or is_loopback(host)
+        engine.private_receivers = private_receivers
         with monitor.following(), serving(service, host, port) as address:
             typer.echo(
                 f"Serving {address} (a dashboard for the browser; openapi.json describes the rest)", err=True

@@ -44,3 +44,5 @@ def subscribe(
     with open_target(target) as job:
         new = job.subscribe(name, text, time, deliver)
     typer.echo(f"{name} is subscription {new['number']}: {new['kind']} on {new['stream']}")
+    if new.get("secret"):
+        typer.echo(f"requests are signed with {new['secret']} (shown once)", err=True)

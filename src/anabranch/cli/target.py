@@ -48,7 +48,10 @@ class TargetJob(Protocol):
     def subscribe(
         self, name: str, query: str, activate: Moment | None, deliver: str | None = None
     ) -> dict[str, Any]:
-        """Returns the FIELDS of the new subscription."""
+        """Returns the FIELDS of the new subscription; with a webhook also its `secret`."""
+
+    def new_secret(self, name: str) -> str:
+        """Makes a new secret for the webhook of a subscription, and returns it."""
 
     def cancel(self, name: str, time: Moment | None) -> None: ...
 

@@ -60,7 +60,7 @@ class Outbox:
     _to_end: bool = False  # whether what is ahead reaches to the end of the batch
 
     def __post_init__(self) -> None:
-        self.receiver = receiver_of(self.delivery.address)
+        self.receiver, self.secret = receiver_of(self.delivery.address), self.delivery.secret
         self.cursor = Cursor.read(self.delivery.cursor)
         self.sent, self.tried, self.error = self.delivery.sent, self.delivery.tried, self.delivery.error
         self.ended: str | None = None

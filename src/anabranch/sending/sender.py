@@ -3,6 +3,10 @@
 Every row is sent at least once, in the order of the results, with a key by which repeats are recognised. How
 far sending has come is saved after the receiver has acknowledged the rows. Neither the stream nor another
 receiver waits for a receiver: each has its own task, which tries again for ever, at growing intervals.
+
+A request is an open file, and one that hangs takes TRY_S seconds. So there are few at once: of one owner, and
+in all (Tries). Receivers that failed last time have places of their own: however many hang, those that answer
+are not kept waiting.
 """
 
 from __future__ import annotations
@@ -11,16 +15,17 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio
 from anyio import to_thread
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.entries import Entry
+from anabranch.catalog.entries import ANY_ADDRESS, Entry
 from anabranch.catalog.receivers import Receivers
-from anabranch.model.receiver import Topic
+from anabranch.model.receiver import Topic, Webhook
 from anabranch.results import pages
 from anabranch.results.deliveries import Deliveries
 from anabranch.results.layout import Layout
@@ -36,6 +41,9 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 AFTER_CANCEL = 10
 #: Threads that read results; few, as the stream needs the processor more.
 READERS = 2
+#: Requests under way at once: all, and those of one owner. First to receivers that answered, then to those
+#: that failed last time.
+TRIES, OWNER_TRIES = (96, 32), (16, 4)
 
 #: Sends (key, value, id) to a topic of some servers and returns when all are acknowledged; raises where not.
 Produce = Callable[[str, str, Sequence[tuple[str, str, str]]], None]
@@ -47,12 +55,38 @@ def wait_s(failures: int) -> float:
     return float(longest * random.uniform(0.5, 1.0))
 
 
+class Tries:
+    """Places for requests. What the job file and local commands register may take all."""
+
+    def __init__(self) -> None:
+        self._all = [anyio.CapacityLimiter(many) for many in TRIES]
+        self._by_owner: dict[tuple[str, bool], anyio.CapacityLimiter] = {}
+        self._lookups: dict[str, anyio.CapacityLimiter] = {}
+
+    @asynccontextmanager
+    async def place(self, owner: str | None, failing: bool) -> AsyncIterator[None]:
+        """Waits for a place, and keeps it while the context lasts."""
+        if owner is None:
+            async with self._all[failing]:
+                yield
+            return
+        key = (owner, failing)
+        own = self._by_owner.setdefault(key, anyio.CapacityLimiter(OWNER_TRIES[failing]))
+        async with own, self._all[failing]:
+            yield
+
+    def lookups(self, owner: str | None) -> anyio.CapacityLimiter:
+        """Returns the limit of threads that look up names for an owner: a lookup outlives a try."""
+        most = TRIES[0] if owner is None else OWNER_TRIES[0]
+        return self._lookups.setdefault(owner or "", anyio.CapacityLimiter(most))
+
+
 class Sender:
     """Sends for all subscriptions of a job. `private`: also to addresses that are not public, and to Kafka,
-    for callers of a service; what the job file and local commands register may go anywhere.
+    for callers of a service who may only reach public ones otherwise.
     """
 
-    def __init__(self, layout: Layout, private: bool = True, produce: Produce | None = None) -> None:
+    def __init__(self, layout: Layout, private: bool = False, produce: Produce | None = None) -> None:
         self.private, self.produce = private, produce
         self._deliveries = Deliveries(layout, pages.RECENT_BYTES)
         self._catalog, self._receivers = Catalog.existing(layout.catalog), Receivers(layout.catalog)
@@ -79,6 +113,7 @@ class Sender:
 
     async def _run(self) -> None:
         self._webhooks, self._reading = Webhooks(), anyio.CapacityLimiter(READERS)
+        self._tries = Tries()
         waiting = anyio.CapacityLimiter(1)
         started: set[int] = set()
         looked: float | None = None  # when it first looked after it was told to stop
@@ -123,6 +158,9 @@ class Sender:
                 self._boxes[entry.number] = Outbox(entry, delivery, reader)
             self._latest.setdefault(branch, -1)
             box = self._boxes[entry.number]
+            box.secret = delivery.secret
+            if box.secret is None and isinstance(box.receiver, Webhook):  # registered by an earlier release
+                box.secret = self._receivers.new_secret(entry.number, entry.name)
             if not entry.active and box.last is None and self._passed(entry):
                 box.last = self._deliveries.latest(branch) + AFTER_CANCEL
         for branch in self._latest:
@@ -149,14 +187,15 @@ class Sender:
         return entry.cancel is None or (last is not None and last > entry.cancel)
 
     async def _follow(self, box: Outbox) -> None:
-        own = anyio.CapacityLimiter(1)  # for what blocks on account of this receiver
+        own = anyio.CapacityLimiter(1)  # for a topic whose servers hang
         while not box.finished():
             latest = self._latest[self._deliveries.branch(box.entry)]
             try:
                 shipment = await to_thread.run_sync(box.next_shipment, latest, limiter=self._reading)
                 if shipment is not None:
                     box.idle_since = None
-                    await self._send(box, shipment, own)
+                    async with self._tries.place(box.entry.owner, box.failures > 0):
+                        await self._send(box, shipment, own)
                     box.acknowledged(shipment)
                 elif box.cursor.batch > latest:
                     box.idle_since = time.monotonic()
@@ -167,11 +206,12 @@ class Sender:
                 await anyio.sleep(wait_s(box.failures))
 
     async def _send(self, box: Outbox, shipment: Shipment, own: anyio.CapacityLimiter) -> None:
-        number, allowed = box.entry.number, self.private or box.entry.owner is None
+        number, allowed = box.entry.number, self.private or box.delivery.reach == ANY_ADDRESS
         receiver = box.receiver
         if not isinstance(receiver, Topic):
             key = f"{self._sink}-{number}-{shipment.start}-{shipment.end.row}"
-            await self._webhooks.post(receiver.url, box.body(shipment), key, allowed, own)
+            lookups, body = self._tries.lookups(box.entry.owner), box.body(shipment)
+            await self._webhooks.post(receiver.url, body, key, allowed, lookups, box.secret)
             return
         if self.produce is None or not allowed:
             raise SendFailed("this service sends nothing to Kafka")

@@ -12,7 +12,14 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.catalog.entries import ACTIVE, Entry, NewSubscription, dump_stream
+from anabranch.catalog.entries import (
+    ACTIVE,
+    ANY_ADDRESS,
+    PUBLIC_ADDRESS,
+    Entry,
+    NewSubscription,
+    dump_stream,
+)
 from anabranch.catalog.receivers import Receivers
 from anabranch.catalog.registration import bind_subscription, register
 from anabranch.catalog.tokens import Role, Tokens
@@ -32,6 +39,10 @@ from anabranch.service.models import DeliveryFacts, StreamFacts, SubscriptionFac
 
 if TYPE_CHECKING:
     from anabranch.spark.measures import Measure
+
+
+#: What a user is told of a try that failed. The reason would say which machines and ports are there.
+DELIVERY_FAILED = "the last try failed; it is tried again (the operator of the service sees the reason)"
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,7 @@ class JobService:
     limits: Limits = field(default_factory=Limits)
     measured: Callable[[], Iterable[Measure]] = tuple
     local: bool = True  # it listens on loopback only
-    private_receivers: bool = False  # if it is not local: results may go to Kafka and to private addresses
+    private_receivers: bool = False  # results of users, too, may go to Kafka and to private addresses
 
     def __post_init__(self) -> None:
         self.catalog = Catalog.existing(self.layout.catalog)
@@ -116,13 +127,16 @@ class JobService:
         self, caller: Caller, name: str, query: str, activate: Moment | None, deliver: str | None = None
     ) -> Entry:
         """Registers a query, with the refusals that the command line gives."""
-        if deliver is not None and not (self.local or self.private_receivers):
+        admin = caller.role is Role.ADMIN
+        if deliver is not None and not (admin or self.private_receivers):
             check_public(deliver)
         subscription = Subscription(name, query, activate, deliver=deliver)
-        limit = None if caller.role is Role.ADMIN else self.limits.subscriptions
+        limit, reach = (None, ANY_ADDRESS) if admin else (self.limits.subscriptions, PUBLIC_ADDRESS)
         streams = self.catalog.streams()
         try:
-            (number,) = register(self.catalog, self.deliveries, streams, [subscription], caller.owner, limit)
+            (number,) = register(
+                self.catalog, self.deliveries, streams, [subscription], caller.owner, limit, reach
+            )
         except NameTaken as taken:
             raise self._name_taken(caller, taken) from None
         return self.catalog.entry(number)
@@ -162,10 +176,15 @@ class JobService:
         except JobError as error:
             raise error if entry.active else Refused(409, "cancelled", str(error)) from None
 
-    def facts(self, entry: Entry) -> SubscriptionFacts:
-        return self.facts_of([entry])[0]
+    def new_secret(self, caller: Caller, name: str) -> str:
+        """Makes a new secret for the webhook of a subscription."""
+        entry = self.subscription(caller, name)
+        return self.receivers.new_secret(entry.number, entry.name)
 
-    def facts_of(self, entries: Sequence[Entry]) -> list[SubscriptionFacts]:
+    def facts(self, caller: Caller, entry: Entry) -> SubscriptionFacts:
+        return self.facts_of(caller, [entry])[0]
+
+    def facts_of(self, caller: Caller, entries: Sequence[Entry]) -> list[SubscriptionFacts]:
         sent = self.receivers.all()
         out = []
         for entry in entries:
@@ -174,6 +193,8 @@ class JobService:
             if entry.number in sent:
                 latest = self.deliveries.latest(self.deliveries.branch(entry))
                 facts.delivery = DeliveryFacts(**sent[entry.number].facts(latest))
+                if facts.delivery.error is not None and not caller.sees_all:
+                    facts.delivery.error = DELIVERY_FAILED
             out.append(facts)
         return out
 

@@ -48,7 +48,8 @@ class SubscriptionRequest(BaseModel):
 
 class DeliveryFacts(BaseModel):
     """How far sending has come. `place` is the cursor of the next row; `behind` batches have not been sent
-    yet; `error` is what the last try failed with."""
+    yet; `error` is what the last try failed with: users learn only that it failed. `secret` signs what is
+    sent to a webhook; it is shown once, when the subscription is registered."""
 
     receiver: str
     place: str
@@ -56,6 +57,17 @@ class DeliveryFacts(BaseModel):
     behind: int
     tried: str | None
     error: str | None
+    secret: str | None = None
+
+
+class SecretFacts(BaseModel):
+    """What signs requests to a webhook. It is not shown again."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"secret": "whsec_h8Jq0l5cS2kz1vN4xT7yR9wE3uB6mP0a"}]}
+    )
+
+    secret: str
 
 
 class SubscriptionFacts(BaseModel):

@@ -25,6 +25,7 @@ from anabranch.service.models import (
     ErrorEnvelope,
     Health,
     ResultPage,
+    SecretFacts,
     StreamFacts,
     SubscriptionFacts,
     SubscriptionPage,
@@ -121,7 +122,7 @@ def list_subscriptions(
     service = service_of(request)
     state = None if every else ACTIVE
     found = service.catalog.page(after, limit + 1, state, caller.only, kind, search, stream)
-    shown = service.facts_of(found[:limit])
+    shown = service.facts_of(caller, found[:limit])
     if counts:
         metrics: Metrics = request.app.state.metrics
         for facts, count in zip(shown, metrics.counts(found[:limit]), strict=True):
@@ -134,13 +135,17 @@ def register(request: Request, caller: Editor, new: SubscriptionRequest) -> Subs
     """Registers a query. On a stream that runs, it takes effect within two batches."""
     service = service_of(request)
     activate = moment_of(new.activate, "activate")
-    return service.facts(service.subscribe(caller, new.name, new.query, activate, new.deliver))
+    entry = service.subscribe(caller, new.name, new.query, activate, new.deliver)
+    facts = service.facts(caller, entry)
+    if facts.delivery is not None:
+        facts.delivery.secret = service.receivers.secret(entry.number)
+    return facts
 
 
 @api.get("/subscriptions/{name:path}", tags=["subscriptions"])
 def show(request: Request, caller: AnyCaller, name: Name) -> SubscriptionFacts:
     service = service_of(request)
-    return service.facts(service.subscription(caller, name))
+    return service.facts(caller, service.subscription(caller, name))
 
 
 @api.delete("/subscriptions/{name:path}", tags=["subscriptions"])
@@ -152,7 +157,13 @@ def cancel(
 ) -> SubscriptionFacts:
     """Cancels a subscription: now, or at a time of the stream. Its results stay."""
     service = service_of(request)
-    return service.facts(service.cancel(caller, name, moment_of(at, "at")))
+    return service.facts(caller, service.cancel(caller, name, moment_of(at, "at")))
+
+
+@api.post("/secrets/{name:path}", tags=["subscriptions"], status_code=201)
+def new_secret(request: Request, caller: Editor, name: Name) -> SecretFacts:
+    """Makes a new secret for the webhook of a subscription; the old one signs nothing any more."""
+    return SecretFacts(secret=service_of(request).new_secret(caller, name))
 
 
 # --- results ---

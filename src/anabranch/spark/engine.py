@@ -139,7 +139,7 @@ class Engine:
         self._running: dict[str, BranchQuery] = {}  # by the name of the branch
         self._slow_starts: Counter[str] = Counter()
         self._tending: _Tending | None = None
-        self.private_receivers = True  # also to Kafka and private addresses, for callers of a service
+        self.private_receivers = False  # also to Kafka and private addresses, for users of a service
         self._producers = Producers(self.spark)
         self._sender: Sender | None = None
 
