@@ -24,7 +24,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from anabranch.chain.runner import Runner
-from anabranch.families.nearest import candidates
+from anabranch.families.nearest import query_groups
 from anabranch.families.registry import family
 from anabranch.simulate.dzalaps.workload import Workload, clustered, recorded, uniform
 from bench.harness import Report
@@ -79,9 +79,9 @@ class Run:
     def held(self) -> float:
         """Candidates a query, the answer included."""
         state = self.runner.state(2, 0)
-        return sum(len((state.get(key) or {})["number"]) for key in state.keys(candidates.PREFIX)) / len(
-            self.work.queries
-        )
+        return sum(
+            len((state.get(key) or {})["number"]) for key in state.keys(query_groups.CANDIDATES)
+        ) / len(self.work.queries)
 
 
 def workloads(file: Path | None, items: int, queries: int) -> Iterator[Workload]:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.chain.cells import CellGrid, zone_boxes, zones_of_cells
+from anabranch.families.nearest.space import CellGrid, zone_boxes, zones_of_cells
 from anabranch.simulate.dzalaps.can import Can
 from tests.drawn import examples
 

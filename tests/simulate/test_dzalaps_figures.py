@@ -13,9 +13,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from anabranch.chain.cells import CellGrid
 from anabranch.cli.simulate_dzalaps import dzalaps
-from anabranch.families.nearest import nearest_messages as m
+from anabranch.families.nearest import interest
+from anabranch.families.nearest.space import CellGrid
 from anabranch.model.errors import JobError
 from anabranch.simulate.dzalaps.experiments import Figure, Laboratory, Scale
 from anabranch.simulate.dzalaps.network import PeerNetwork
@@ -38,9 +38,9 @@ def test_about_one_notify_owner_message_per_item() -> None:
     net = PeerNetwork(work.items, CellGrid(((0.0, 1.0),) * 4, 12))
     net.activate(work.activations(81, 40_000, "PA", 1e-3))
     net.run(50_000, 2500)
-    before = net.counts[m.NOTIFY_OWNER]
+    before = net.counts[interest.NOTIFY_OWNER]
     net.run(60_000, 2500)
-    assert 0.5 <= (net.counts[m.NOTIFY_OWNER] - before) / 10_000 <= 2
+    assert 0.5 <= (net.counts[interest.NOTIFY_OWNER] - before) / 10_000 <= 2
 
 
 def test_owner_messages_do_not_depend_on_data_or_method(laboratory: Laboratory) -> None:

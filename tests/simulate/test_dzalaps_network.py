@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from anabranch.chain.cells import CellGrid
 from anabranch.chain.runner import Runner
-from anabranch.families.nearest import nearest_messages as m
-from anabranch.families.nearest.kernels.skyband import PLUS
+from anabranch.families.nearest import interest
+from anabranch.families.nearest.kernels.arrays import PLUS
+from anabranch.families.nearest.space import CellGrid
 from anabranch.families.registry import family
 from anabranch.simulate.dzalaps.network import TAKE_OVER, PeerNetwork
 from anabranch.simulate.dzalaps.workload import Workload, uniform
@@ -70,9 +70,11 @@ def test_the_messages_are_those_of_the_stages(method: str) -> None:
         net.batch(BATCH)
         if index:
             now = net.counts - before
-            assert {name: now[name] for name in m.COUNTERS} == {name: counters[name] for name in m.COUNTERS}
+            assert {name: now[name] for name in interest.COUNTERS} == {
+                name: counters[name] for name in interest.COUNTERS
+            }
     assert reports(net) == expected
-    assert counted[-1][m.NOTIFY_INTERESTED] > 0
+    assert counted[-1][interest.NOTIFY_INTERESTED] > 0
 
 
 def test_joins_and_departures_change_no_report() -> None:
@@ -118,9 +120,9 @@ def test_a_cancelled_query_has_no_more_results_and_its_cells_are_unmarked() -> N
         net.cancel(number)
     before = len(reports(net))
     net.run(2500, BATCH)
-    assert net.counts[m.QUERY_CANCELLATION] == 5
+    assert net.counts[interest.QUERY_CANCELLATION] == 5
     assert not net.homes.mergers
-    interested = net.counts[m.NOTIFY_INTERESTED]
+    interested = net.counts[interest.NOTIFY_INTERESTED]
     net.run(4000, BATCH)
     assert len(reports(net)) == before
-    assert net.counts[m.NOTIFY_INTERESTED] == interested
+    assert net.counts[interest.NOTIFY_INTERESTED] == interested

@@ -16,10 +16,10 @@ from anabranch.families.nearest.kernels.item_boxes import (
     BUNCHES,
     LEAF,
     boxes_of,
+    items_in_balls,
     sort_by_item,
     within,
 )
-from anabranch.families.nearest.kernels.items_in_balls import items_in_balls
 from anabranch.model.arrays import Array
 from anabranch.numeric.distances import SOME, near_squares
 from tests.drawn import examples

@@ -7,17 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.chain.state import State
-from anabranch.families.nearest import batch
-from anabranch.families.nearest.batch import kept_boxes
-from anabranch.families.nearest.kernels.item_boxes import BUNCH, BUNCHES, LEAF, ItemBoxes, within
-from anabranch.families.nearest.kernels.items_in_balls import leaf_by_leaf
+from anabranch.families.nearest.kernels import item_boxes
+from anabranch.families.nearest.kernels.item_boxes import (
+    BUNCH,
+    BUNCHES,
+    LEAF,
+    ItemBoxes,
+    KeptBoxes,
+    kept_boxes,
+    leaf_by_leaf,
+    within,
+)
 from anabranch.model.arrays import Array
 from tests.families.nearest.test_splits import crowd
 from tests.laws.case import run_local
 from tests.oracles.nearest import nearest_oracle
-
-BY = ("a", "b")
 
 
 def within_all(boxes: ItemBoxes, n: int, radius: float) -> Array:
@@ -33,11 +37,12 @@ def test_kept_boxes_hold_what_the_buffer_holds(seed: int, data: st.DataObject) -
     """Batches of new numbers, some of which come late; the oldest leave; now and then a batch is run again,
     or another worker had its turn.
     """
-    rng, state, here = np.random.default_rng(seed), State(), True
+    rng, here = np.random.default_rng(seed), True
+    kept: list[KeptBoxes] = []
     positions = rng.integers(0, 16, (2, 20_000)) / 16  # by number
     numbers, late, then = np.empty(0, np.int64), np.empty(0, np.int64), 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "_LEAST_KEPT", 1)
+        patch.setattr(item_boxes, "_LEAST_KEPT", 1)
         for _ in range(data.draw(st.integers(2, 8))):
             size = data.draw(st.sampled_from([1, 40, 300]))
             coming = np.arange(then, then + size)
@@ -46,9 +51,7 @@ def test_kept_boxes_hold_what_the_buffer_holds(seed: int, data: st.DataObject) -
             first_new, whole = len(numbers), np.concatenate([numbers, now])
             turns = data.draw(st.sampled_from([1, 1, 1, 2])) if here else 0
             for _ in range(turns):
-                boxes = kept_boxes(
-                    state, BY, whole, np.ascontiguousarray(positions[:, whole]), first_new, True
-                )
+                boxes = kept_boxes(kept, whole, np.ascontiguousarray(positions[:, whole]), first_new, True)
                 assert boxes.start[0] <= first_new
                 assert (np.diff(boxes.start) >= 0).all()
                 assert boxes.start[-1] == len(whole)
@@ -62,21 +65,21 @@ def test_kept_boxes_hold_what_the_buffer_holds(seed: int, data: st.DataObject) -
 
 
 def test_boxes_of_the_whole_buffer_are_there_if_nothing_came_late() -> None:
-    rng, state = np.random.default_rng(1), State()
+    rng = np.random.default_rng(1)
+    kept: list[KeptBoxes] = []
     position = rng.random((2, 12_000))
     for stop in range(3000, 12_001, 3000):
         low = max(0, stop - 7000)
-        boxes = kept_boxes(
-            state, BY, np.arange(low, stop), position[:, low:stop].copy(), stop - 3000 - low, True
-        )
+        boxes = kept_boxes(kept, np.arange(low, stop), position[:, low:stop].copy(), stop - 3000 - low, True)
         assert boxes.start[0] == 0
 
 
 def test_few_queries_keep_none() -> None:
-    rng, state = np.random.default_rng(1), State()
+    rng = np.random.default_rng(1)
+    kept: list[KeptBoxes] = []
     position = rng.random((2, 9000))
     for stop in range(3000, 9001, 3000):
-        boxes = kept_boxes(state, BY, np.arange(stop), position[:, :stop].copy(), stop - 3000, stop == 3000)
+        boxes = kept_boxes(kept, np.arange(stop), position[:, :stop].copy(), stop - 3000, stop == 3000)
         assert boxes.start[0] == stop - 3000
 
 
@@ -84,6 +87,6 @@ def test_few_queries_keep_none() -> None:
 @pytest.mark.slow
 def test_many_queries_and_short_batches(zones: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """More queries than items per batch: items look for balls, and balls that grow look into boxes."""
-    monkeypatch.setattr(batch, "_LEAST_KEPT", 1)
+    monkeypatch.setattr(item_boxes, "_LEAST_KEPT", 1)
     case = crowd(zones, items=1200, queries=60)
     assert run_local(case, cuts=range(0, 1200, 15), zones=zones, stops=[9]).results == nearest_oracle(case)

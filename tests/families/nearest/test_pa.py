@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from anabranch.chain.runner import Runner
-from anabranch.families.nearest import candidates
+from anabranch.families.nearest import query_groups
 from anabranch.families.nearest.query_groups import candidate_limits, chance, missed, paces
 from anabranch.families.registry import family
 from anabranch.simulate.dzalaps.workload import Workload, uniform
@@ -31,7 +31,7 @@ def run(
             plus = rows.filter(rows.column("op").cast("string").to_numpy(zero_copy_only=False) == "+")
             reports.update(zip(plus["subscription"].to_pylist(), plus["id"].to_pylist(), strict=True))
     state = runner.state(2, 0)
-    total = sum(len((state.get(key) or {})["number"]) for key in state.keys(candidates.PREFIX))
+    total = sum(len((state.get(key) or {})["number"]) for key in state.keys(query_groups.CANDIDATES))
     return reports, total / len(work.queries)
 
 

@@ -15,13 +15,12 @@ import pyarrow as pa
 
 from anabranch.chain.arrow_columns import numbers_of
 from anabranch.chain.balance import Patience
-from anabranch.chain.cells import CellGrid
 from anabranch.chain.stages import ByZone, Chain, Slices, Spread
 from anabranch.families.base import Family, Shown, Table
 from anabranch.families.nearest.home import ItemHome
 from anabranch.families.nearest.query_groups import unit_of
 from anabranch.families.nearest.rendezvous import EXACT_AT, ITEM, TABLE, Rendezvous, at_type
-from anabranch.families.nearest.space import ZoneGrid, points_of
+from anabranch.families.nearest.space import CellGrid, ZoneGrid, points_of
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.arrays import Ints
 from anabranch.model.columns import Column, ColumnType

@@ -21,19 +21,26 @@ import pyarrow as pa
 
 from anabranch.chain.arrow_columns import numbers_of
 from anabranch.chain.balance import HURRY, Patience, division
-from anabranch.chain.cells import CellGrid
 from anabranch.chain.packets import Kind, Packet
 from anabranch.chain.stages import Stage
 from anabranch.chain.state import State
-from anabranch.families.nearest import nearest_messages as m
-from anabranch.families.nearest.interest import ALL, HomeInterest, Merger, MergerTable, wanted_items
-from anabranch.families.nearest.nearest_messages import StreamProgress
-from anabranch.families.nearest.rebalance import receive_splits
+from anabranch.families.nearest import interest
+from anabranch.families.nearest.interest import (
+    ALL,
+    HomeInterest,
+    Merger,
+    MergerTable,
+    StreamProgress,
+    receive_splits,
+    wanted_items,
+)
 from anabranch.families.nearest.space import (
     By,
+    CellGrid,
     CoordinateSpace,
     load_space,
     measured_extent,
+    number_columns,
     points_of,
     save_space,
 )
@@ -46,27 +53,30 @@ class ItemHome(Stage):
 
     def __init__(self, stream: Stream, zones: int, patience: Patience) -> None:
         self.stream, self.zones, self.patience = stream, zones, patience
+        self.number_columns = number_columns(stream)
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         receivers = receive_splits(state, packets)
         space = self._space(state, packets)
         arrived = [packet.rows for packet in packets if packet.kind is Kind.ITEMS]
         items = pa.concat_batches(arrived) if len(arrived) > 1 else arrived[0] if arrived else None
-        counters = {m.NOTIFY_RENDEZVOUS: items.num_rows if items is not None else 0}
+        counters = {interest.NOTIFY_RENDEZVOUS: items.num_rows if items is not None else 0}
         if space is None:
             out = self._to_all(items)
         else:
             table = self._mergers(state, packets, space)
             out = self._forward(state, space, table, items, packets, receivers)
             out += self._divide(space, packets)
-        counters[m.NOTIFY_INTERESTED] = sum(
-            packet.rows.num_rows for packet in out if m.is_message(packet, m.ITEMS) and packet.zone != zone
+        counters[interest.NOTIFY_INTERESTED] = sum(
+            packet.rows.num_rows
+            for packet in out
+            if interest.is_message(packet, interest.ITEMS) and packet.zone != zone
         )
-        return out + m.counters_note(self.name, zone, counters)
+        return out + interest.counters_note(self.name, zone, counters)
 
     def _space(self, state: State, packets: Sequence[Packet]) -> CoordinateSpace | None:
         for packet in packets:
-            if m.is_message(packet, m.SPACE):
+            if interest.is_message(packet, interest.SPACE):
                 bounds = {name: (low, high) for name, (low, high) in packet.facts["bounds"].items()}
                 save_space(state, CoordinateSpace(bounds, self.zones))
         return load_space(state, self.stream, self.zones)
@@ -75,18 +85,18 @@ class ItemHome(Stage):
         """Sends the first items to every zone, with what is needed to agree on the space."""
         if items is None:
             return []
-        extent = measured_extent(items, self.stream)
+        extent = measured_extent(items, self.number_columns)
         out = []
         for zone in range(self.zones):
-            out.append(m.message(m.EXTENT, m.RENDEZVOUS, zone, extent=extent))
-            out.append(m.message(m.ITEMS, m.RENDEZVOUS, zone, items))
+            out.append(interest.message(interest.EXTENT, interest.RENDEZVOUS, zone, extent=extent))
+            out.append(interest.message(interest.ITEMS, interest.RENDEZVOUS, zone, items))
         return out
 
     def _mergers(self, state: State, packets: Sequence[Packet], space: CoordinateSpace) -> MergerTable:
         """Returns the mergers of all zones, with what they have just sent."""
         table = MergerTable(state)
         for packet in packets:
-            if m.is_message(packet, m.MERGER):
+            if interest.is_message(packet, interest.MERGER):
                 cells = space.grid(tuple(packet.facts["by"])).grid.count
                 table.update(packet.facts["zone"], dict(packet.facts), packet.rows, cells)
         return table
@@ -121,7 +131,7 @@ class ItemHome(Stage):
             rows = buffer.take(zone, want, first)
             if rows:
                 whole = pa.concat_batches(rows) if len(rows) > 1 else rows[0]
-                out.append(m.message(m.ITEMS, m.RENDEZVOUS, zone, whole))
+                out.append(interest.message(interest.ITEMS, interest.RENDEZVOUS, zone, whole))
             out += self._passed(space, buffer, zone, mergers)
             lows = [merger.low for merger in mergers if merger.want != ALL]
             if lows:
@@ -155,17 +165,23 @@ class ItemHome(Stage):
             cells = buffer.cells(by, space.grid(by).grid)
             columns[f"present{index}"] = pa.array(cells[indices] >= 0)
         rows = pa.record_batch(columns)
-        return [m.message(m.PASSED, m.RENDEZVOUS, zone, rows, by=[list(by) for by in bys])]
+        return [
+            interest.message(interest.PASSED, interest.RENDEZVOUS, zone, rows, by=[list(by) for by in bys])
+        ]
 
     def _divide(self, space: CoordinateSpace, packets: Sequence[Packet]) -> list[Packet]:
         """Tells the zone that has far more to do than the others to give some of it away."""
-        reports = [packet.facts for packet in packets if m.is_message(packet, m.WORK)]
+        reports = [packet.facts for packet in packets if interest.is_message(packet, interest.WORK)]
         patience = HURRY if any(facts["requested"] for facts in reports) else self.patience
         work = {facts["zone"]: facts["work"] for facts in reports}
         divide = division(work, self.zones, len(space.splits), patience) if work else None
         if divide is None:
             return []
-        return [m.message(m.DIVIDE, m.RENDEZVOUS, divide.hot, other=divide.other, share=divide.share)]
+        return [
+            interest.message(
+                interest.DIVIDE, interest.RENDEZVOUS, divide.hot, other=divide.other, share=divide.share
+            )
+        ]
 
 
 def _owners_of_new(packets: Sequence[Packet], space: CoordinateSpace) -> set[int]:

@@ -1,4 +1,4 @@
-"""Cells of interest: which items a rendezvous zone wants to see, and how homes know (D-ZaLaPS, section 5.2).
+"""What home and rendezvous tell each other: above all, which cells are of interest (D-ZaLaPS, section 5.2).
 
 A zone merges the balls of its queries, cell by cell, for each tuple of columns they go by: its *merger*.
 Homes keep a copy of every zone's mergers and forward an item to the zones one of whose mergers wants its
@@ -13,29 +13,125 @@ cell. A merger wants
 
 `low` is the number of the oldest item that may still be wanted when a ball grows: what is older and was
 not wanted is dominated. `counts` says that a window counts items, so that those not sent must at least be
-counted (nearest_messages.PASSED).
+counted (the message `passed`).
 
 Balls are marked a tenth too large, and cells are unmarked only after the length of REBUILD batches, so that
 homes hear of few changes.
+
+Messages are PARTIAL packets, told apart by the fact `message`:
+
+| message | from       | to         | rows and facts                                                       |
+|---------|------------|------------|----------------------------------------------------------------------|
+| items   | home       | rendezvous | items, by number; those older than this batch come to be known late  |
+| passed  | home       | rendezvous | numbers and times of new items that were not sent, and which         |
+|         |            |            | coordinates they have                                                |
+| extent  | home       | rendezvous | `extent`: least and greatest of each number column, until the space  |
+|         |            |            | is known                                                             |
+| space   | rendezvous | home       | `bounds`: the space, once                                            |
+| merger  | rendezvous | home       | which cells the zone is interested in now; see interest.py           |
+| work    | rendezvous | home 0     | `work` in the last batches; whether it was `requested`               |
+| divide  | home 0     | rendezvous | `other`, `share`: give that zone this share of your queries          |
+| splits  | rendezvous | all        | `splits`: who owns which queries from now on; `other`: who got some  |
+| queries | rendezvous | rendezvous | queries that the other owns from now on; `low` of their buffer       |
+| chunks  | rendezvous | rendezvous | their candidates and clocks, as chunks of state                      |
+| stored  | rendezvous | rendezvous | the items that they may need                                         |
+
+Counters have the paper's names (section 5.2); a NOTE carries them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.cells import CellGrid
+from anabranch.chain.packets import DELIVER, EMPTY, Kind, Packet
 from anabranch.chain.state import Arrays, State, from_json, to_json
 from anabranch.families.nearest.kernels.interest_grid import cover
-from anabranch.families.nearest.nearest_messages import StreamProgress
-from anabranch.families.nearest.space import By
+from anabranch.families.nearest.space import By, CellGrid, save_splits
 from anabranch.model.arrays import Array, Bools, Bytes, Floats, Ints, Ints32
 from anabranch.model.stream import Time
+
+#: The depths of the two stages.
+HOME, RENDEZVOUS = 1, 2
+
+ITEMS, PASSED, EXTENT, SPACE, MERGER = "items", "passed", "extent", "space", "merger"
+WORK, DIVIDE, SPLITS, QUERIES, CHUNKS, STORED = "work", "divide", "splits", "queries", "chunks", "stored"
+
+#: An item reaches its home; a home forwards it to another zone; a zone reports it to a subscriber; a zone
+#: tells a home which cells it is interested in; a query is activated or cancelled at its zone.
+NOTIFY_RENDEZVOUS = "notify rendezvous"
+NOTIFY_INTERESTED = "notify interested"
+NOTIFY_OWNER = "notify owner"
+MERGER_UPDATE = "merger update"
+QUERY_ACTIVATION = "query activation"
+QUERY_CANCELLATION = "query cancellation"
+COUNTERS = (
+    NOTIFY_RENDEZVOUS,
+    NOTIFY_INTERESTED,
+    NOTIFY_OWNER,
+    MERGER_UPDATE,
+    QUERY_ACTIVATION,
+    QUERY_CANCELLATION,
+)
+
+
+def message(name: str, depth: int, zone: int, rows: pa.RecordBatch = EMPTY, /, **facts: Any) -> Packet:
+    return Packet(depth, zone, Kind.PARTIAL, rows, {"message": name, **facts})
+
+
+def is_message(packet: Packet, name: str) -> bool:
+    return packet.kind is Kind.PARTIAL and packet.facts["message"] == name
+
+
+def counters_note(stage: str, zone: int, counters: Mapping[str, int]) -> list[Packet]:
+    """Returns a note of the counters of one zone in one batch, if there is anything to count."""
+    counted = {name: count for name, count in counters.items() if count}
+    if not counted:
+        return []
+    facts = {"family": "nearest", "stage": stage, "zone": zone, "messages": counted}
+    return [Packet(DELIVER, 0, Kind.NOTE, facts=facts)]
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """Where the stream stands after a batch: the number of the next item, the time of the last."""
+
+    number: int = 0
+    last: Time | None = None
+    ended: bool = False
+
+    @staticmethod
+    def of(packets: Sequence[Packet]) -> StreamProgress | None:
+        """Returns None in a batch that brings nothing but back packets: the stream stands where it stood."""
+        for packet in packets:
+            if packet.kind is Kind.PROGRESS:
+                return StreamProgress(packet.facts["number"], packet.facts["last"], packet.facts["ended"])
+        return None
+
+
+@dataclass(frozen=True)
+class ZoneProgress:
+    """Where a zone stands after a batch. `low` is the number of the oldest item still in its buffer."""
+
+    stream: StreamProgress = field(default_factory=StreamProgress)
+    low: int = 0
+
+    KEY = "progress"
+
+    @classmethod
+    def load(cls, state: State) -> ZoneProgress:
+        facts = state.get_json(cls.KEY)
+        return cls() if facts is None else cls(StreamProgress(*facts[:3]), facts[3])
+
+    def save(self, state: State) -> None:
+        stream = self.stream
+        state.put_json(self.KEY, [stream.number, stream.last, stream.ended, self.low])
+
 
 PREFIX = "merger/"
 
@@ -314,3 +410,13 @@ def merger_columns(state: State) -> list[By]:
 def toggled_rows(cells: Ints32) -> pa.RecordBatch:
     """Returns cells that changed sides as rows of a packet."""
     return pa.record_batch({"cell": pa.array(cells, pa.int32())})
+
+
+def receive_splits(state: State, packets: Sequence[Packet]) -> set[int]:
+    """Saves a new table of splits, if one came. Returns the zones that get queries by it."""
+    others: set[int] = set()
+    for packet in packets:
+        if is_message(packet, SPLITS):
+            save_splits(state, packet.facts["splits"])
+            others.add(packet.facts["other"])
+    return others

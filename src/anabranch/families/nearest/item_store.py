@@ -3,20 +3,25 @@
 Rows come in batch by batch and are kept in chunks, so that a batch writes only what changed. A chunk is
 dropped when nothing in it is needed. When the store has doubled since the last clean-up, chunks with many
 unneeded rows are rewritten.
+
+`RowClock` knows how many items came before each: the clock of ROWS windows.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.chain.arrow_columns import numbers_of
-from anabranch.chain.state import State
-from anabranch.families.nearest.kernels.number_table import look_up
-from anabranch.model.arrays import Array, Ints
+from anabranch.chain.state import Arrays, State
+from anabranch.families.nearest.kernels.arrays import Moments, look_up
+from anabranch.families.nearest.space import By
+from anabranch.model.arrays import Array, Bools, Ints
 from anabranch.model.stream import NUMBER
 
 PREFIX = "items/"
@@ -169,3 +174,81 @@ def indices_of(numbers: Ints, wanted: Ints) -> Ints:
     indices = np.empty(len(wanted), np.int64)
     look_up(numbers, least, wanted, np.empty(greatest - least + 1, np.int32), indices)
     return indices
+
+
+# the clock of ROWS windows
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The new items of a batch, by number: all of them, whether they are known here or only passed by."""
+
+    numbers: Ints
+    times: Array  # or the numbers again, where the stream has no time
+    present: dict[By, Bools]  # whether an item has all these coordinates
+
+
+class RowClock:
+    """The clock of ROWS windows for one tuple of columns: how many items with all coordinates came before.
+
+    That count is an item's *ordinal*: its number less the items without coordinates up to it. Those are few,
+    so only they are stored, and of them only the ones among recent items.
+
+        numbers            0  1  2  3  4  5  6         1 and 4 lack a coordinate
+        ordinals           0  0  1  2  2  3  4         theirs are those of the item before
+
+    Items that passed while there was no query are not known here, and count as items without coordinates.
+    """
+
+    PREFIX = "clock/"
+
+    def __init__(self, state: State, by: By, arrivals: Arrivals, first_new: int, stop: int) -> None:
+        """`first_new` is the number of the first new item, `stop` that of the next batch's first."""
+        self.state, self.key = state, self.PREFIX + json.dumps(by)
+        stored = state.get(self.key)
+        self._lost = int(stored["lost"][0]) if stored is not None else 0
+        before = stored["missing"] if stored is not None else np.empty(0, np.int64)
+        present = arrivals.present[by]
+        self.numbers = arrivals.numbers[present]
+        start = int(arrivals.numbers[0]) if len(arrivals.numbers) else stop
+        self._lost += start - first_new
+        unknown = self.numbers[:0]
+        if len(self.numbers) < stop - start:
+            unknown = np.setdiff1d(np.arange(start, stop), self.numbers)
+        self._missing = np.r_[before, unknown]
+        self._changed = stored is None or start > first_new or len(unknown) > 0
+        self.first = int(start - self._lost - len(before))
+        self._times = arrivals.times[present]
+
+    def of(self, numbers: Ints) -> Ints:
+        """Returns the ordinals of items."""
+        return np.asarray(
+            numbers - self._lost - np.searchsorted(self._missing, numbers, side="right"), np.int64
+        )
+
+    @property
+    def stop(self) -> int:
+        """The ordinal of the next item."""
+        return self.first + len(self.numbers)
+
+    def before(self, number: int) -> int:
+        """Returns the ordinal of the first item with at least this number, if it is new."""
+        return self.first + int(np.searchsorted(self.numbers, number))
+
+    def times(self, ordinals: Moments) -> Array:
+        """Returns the times at which the items with these ordinals, all of them new, arrived."""
+        return np.asarray(self._times[ordinals.astype(np.int64, copy=False) - self.first])
+
+    def save(self, low: int) -> None:
+        """Stores the clock for the next batch, in which items with number >= low may still be needed."""
+        old = int(np.searchsorted(self._missing, low))
+        if old or self._changed:
+            arrays = {"lost": np.array([self._lost + old], np.int64), "missing": self._missing[old:]}
+            self.state.put(self.key, arrays)
+
+
+def add_row_clock(state: State, key: str, clock: Arrays) -> None:
+    """Takes over a clock from another zone, if it reaches back farther than the one that is here."""
+    stored = state.get(key)
+    if stored is None or clock["lost"][0] < stored["lost"][0]:
+        state.put(key, clock)

@@ -24,11 +24,11 @@ from anabranch.chain import control
 from anabranch.chain.balance import cut
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.chain.state import State, decode_chunk, encode_chunk
-from anabranch.families.nearest import nearest_messages as m
-from anabranch.families.nearest.batch import RowClock, ZoneProgress, add_row_clock
-from anabranch.families.nearest.candidates import add_queries, copy_queries
-from anabranch.families.nearest.item_store import ItemStore
-from anabranch.families.nearest.space import CoordinateSpace, QuerySplit, save_splits
+from anabranch.families.nearest import interest
+from anabranch.families.nearest.interest import ZoneProgress
+from anabranch.families.nearest.item_store import ItemStore, RowClock, add_row_clock
+from anabranch.families.nearest.query_groups import add_queries, copy_queries
+from anabranch.families.nearest.space import CoordinateSpace, QuerySplit
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.arrays import Ints
 
@@ -52,8 +52,8 @@ def give_queries(state: State, space: CoordinateSpace, zone: int, other: int, sh
     given = np.sort(numbers[CoordinateSpace(space.bounds, space.zones, splits).owners(by, points) == other])
     table = [[list(s.by), s.zone, s.axis, s.cut, s.other] for s in splits]
     out = [
-        m.message(m.SPLITS, depth, every, splits=table, other=other)
-        for depth in (m.HOME, m.RENDEZVOUS)
+        interest.message(interest.SPLITS, depth, every, splits=table, other=other)
+        for depth in (interest.HOME, interest.RENDEZVOUS)
         for every in range(space.zones)
     ]
     out += _query_packets(state, other, given, json.dumps(by))
@@ -81,23 +81,25 @@ def _query_packets(state: State, other: int, given: Ints, by: str) -> list[Packe
         if chunk is not None
     ]
     out = [
-        m.message(m.QUERIES, m.RENDEZVOUS, other, pa.concat_batches(queries), low=low),
-        m.message(m.CHUNKS, m.RENDEZVOUS, other, rows),
+        interest.message(interest.QUERIES, interest.RENDEZVOUS, other, pa.concat_batches(queries), low=low),
+        interest.message(interest.CHUNKS, interest.RENDEZVOUS, other, rows),
     ]
     items = ItemStore(state).copy(low, needed)
-    return out if items is None else [*out, m.message(m.STORED, m.RENDEZVOUS, other, items)]
+    return (
+        out if items is None else [*out, interest.message(interest.STORED, interest.RENDEZVOUS, other, items)]
+    )
 
 
 def receive_queries(state: State, packets: Sequence[Packet]) -> int:
     """Adds the queries that another zone gives, after its table of splits. Returns how many."""
     count = 0
     for packet in packets:
-        if m.is_message(packet, m.QUERIES):
+        if interest.is_message(packet, interest.QUERIES):
             count += packet.rows.num_rows
             control.apply(state, [Packet(packet.stage, packet.zone, Kind.ACTIVATE, packet.rows)])
             progress = ZoneProgress.load(state)
             replace(progress, low=min(progress.low, packet.facts["low"])).save(state)
-        elif m.is_message(packet, m.CHUNKS):
+        elif interest.is_message(packet, interest.CHUNKS):
             for key, body in zip(packet.column("key").to_pylist(), packet.column("body"), strict=True):
                 chunk = decode_chunk(body.as_py())
                 assert isinstance(chunk, dict)
@@ -105,16 +107,6 @@ def receive_queries(state: State, packets: Sequence[Packet]) -> int:
                     add_row_clock(state, key, chunk)
                 else:
                     add_queries(state, key, chunk)
-        elif m.is_message(packet, m.STORED):
+        elif interest.is_message(packet, interest.STORED):
             ItemStore(state).add_missing(packet.rows)
     return count
-
-
-def receive_splits(state: State, packets: Sequence[Packet]) -> set[int]:
-    """Saves a new table of splits, if one came. Returns the zones that get queries by it."""
-    others: set[int] = set()
-    for packet in packets:
-        if m.is_message(packet, m.SPLITS):
-            save_splits(state, packet.facts["splits"])
-            others.add(packet.facts["other"])
-    return others

@@ -1,13 +1,31 @@
 """The coordinate space of a stream: its bounds, which zone is home to which cells, and which zone owns which
 queries.
 
-For each tuple of columns that queries go by there is a grid of cells, and zones that have them. Bounds that
+**The space.** For each tuple of columns that queries go by there is a grid of cells, and zones that have
+them. Bounds that
 the stream does not declare are taken from the first batch that has items: every home says what it saw, every
 rendezvous adds it up to the same result and tells the homes. Once known they stay; items beyond belong to the
 nearest cell.
 
 A query belongs to the zone of the cell that its point lies in, unless a zone that had too much to do has
 given it to another (rebalance.py). All zones know the table of these splits.
+
+**Cells.** A grid is a box of the coordinate space, cut into equal parts along every dimension. Cells are
+numbered row by row (the last dimension runs fastest). A point beyond the bounds belongs to the nearest cell,
+so the outermost cells reach to infinity.
+
+    resolution 4, bounds (0, 8) x (0, 4)      (1.5, 3.2) -> column 0, row 3 -> cell 3
+                                              (99, -7)   -> column 3, row 0 -> cell 12
+
+**Zones** are boxes of cells, made by the splits of a Content-Addressable Network (D-ZaLaPS, section 5.1). The
+first zone has all cells; each further one takes the upper half of the largest, along the dimensions in turn.
+A zone is never smaller than a cell: where there are more zones than cells, the last ones have none. The same
+grid and number of zones give the same zones everywhere.
+
+    resolution 4, 2 dimensions, 5 zones       2 2 1 1       1 took the right half of 0, then 2 and 3 the
+                                              2 2 1 1       upper halves of 0 and 1, and 4 the right half
+                                              0 4 3 3       of 0's remaining quarter
+                                              0 4 3 3
 """
 
 from __future__ import annotations
@@ -23,11 +41,128 @@ import pyarrow as pa
 
 from anabranch.chain import control
 from anabranch.chain.arrow_columns import floats_of
-from anabranch.chain.cells import CellGrid, zones_of_cells
 from anabranch.chain.packets import Kind, Packet
 from anabranch.chain.state import State
-from anabranch.model.arrays import Floats, Ints
+from anabranch.model.arrays import Floats, Ints, Ints32
 from anabranch.model.stream import Stream
+
+#: About as many cells as the paper's experiments use, whatever the number of dimensions (section 6.3).
+MOST_CELLS = 1 << 16
+FINEST = 1024
+
+Bounds = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class CellGrid:
+    """`resolution` cells along each dimension of `bounds`."""
+
+    bounds: Bounds
+    resolution: int
+
+    @staticmethod
+    def over(bounds: Sequence[tuple[float, float]]) -> CellGrid:
+        """Returns the grid with about MOST_CELLS cells: 256 x 256, 16 x 16 x 16 x 16, and 1 cell from 17
+        dimensions on.
+        """
+        resolution = int(MOST_CELLS ** (1 / len(bounds)) + 1e-9)
+        return CellGrid(tuple((float(low), float(high)) for low, high in bounds), min(resolution, FINEST))
+
+    @property
+    def dimensions(self) -> int:
+        return len(self.bounds)
+
+    @property
+    def count(self) -> int:
+        return int(self.resolution**self.dimensions)
+
+    @property
+    def low(self) -> Floats:
+        return np.array([low for low, _ in self.bounds], np.float64)
+
+    @property
+    def scale(self) -> Floats:
+        """Cells per unit of length, along each dimension; 0 where the bounds have no extent, which is then
+        one cell.
+        """
+        widths = np.array([high - low for low, high in self.bounds], np.float64)
+        usable = np.isfinite(widths) & (widths > 0)
+        return np.where(usable, self.resolution / np.where(usable, widths, 1.0), 0.0)
+
+    def cells_of(self, points: Floats) -> Ints:
+        """Returns the cells of points, [n, dimensions]; -1 for a point with a missing coordinate."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled = (points - self.low) * self.scale
+        steps = np.clip(np.nan_to_num(scaled, nan=0.0), 0, self.resolution - 1).astype(np.int64)
+        cells = np.zeros(len(points), np.int64)
+        for dimension in range(self.dimensions):
+            cells = cells * self.resolution + steps[:, dimension]
+        cells[np.isnan(points).any(axis=1)] = -1
+        return cells
+
+    def whole_box(self) -> CellBox:
+        """Returns the box of all cells."""
+        return CellBox((0,) * self.dimensions, (self.resolution,) * self.dimensions)
+
+
+@dataclass(frozen=True)
+class CellBox:
+    """The cells from `low` (inclusive) to `high` (exclusive) along each dimension. `turn` is the dimension to
+    split next.
+    """
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    turn: int = 0
+
+    @property
+    def cells(self) -> int:
+        count = 1
+        for low, high in zip(self.low, self.high, strict=True):
+            count *= high - low
+        return count
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        return tuple(slice(low, high) for low, high in zip(self.low, self.high, strict=True))
+
+    def halves(self) -> tuple[CellBox, CellBox] | None:
+        """Returns the lower half, which stays, and the upper one, which goes; None for a single cell."""
+        dimensions = len(self.low)
+        for step in range(dimensions):
+            along = (self.turn + step) % dimensions
+            middle = (self.low[along] + self.high[along] + 1) // 2
+            if middle < self.high[along]:
+                turn = (along + 1) % dimensions
+                lower = CellBox(self.low, _with(self.high, along, middle), turn)
+                return lower, CellBox(_with(self.low, along, middle), self.high, turn)
+        return None
+
+
+def _with(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
+    return (*values[:index], value, *values[index + 1 :])
+
+
+def zone_boxes(grid: CellGrid, zones: int) -> list[CellBox]:
+    """Returns the boxes of the zones, at most one per cell, in the order in which the zones joined."""
+    out = [grid.whole_box()]
+    while len(out) < zones:
+        largest = max(range(len(out)), key=lambda zone: (out[zone].cells, -zone))
+        halves = out[largest].halves()
+        if halves is None:
+            break
+        out[largest] = halves[0]
+        out.append(halves[1])
+    return out
+
+
+def zones_of_cells(grid: CellGrid, zones: int) -> Ints32:
+    """Returns the zone of every cell, [grid.count]."""
+    zone_of = np.empty((grid.resolution,) * grid.dimensions, np.int32)
+    for zone, box in enumerate(zone_boxes(grid, zones)):
+        zone_of[box.slices] = zone
+    return zone_of.reshape(-1)
+
 
 _BOUNDS, _SPLITS = "space", "splits"
 
@@ -135,7 +270,7 @@ def remove_others(state: State, space: CoordinateSpace, zone: int) -> None:
 # bounds
 
 
-def _number_columns(stream: Stream) -> list[str]:
+def number_columns(stream: Stream) -> list[str]:
     return [column.name for column in stream.columns if column.type.is_number]
 
 
@@ -144,10 +279,10 @@ def _declared(stream: Stream) -> dict[str, tuple[float, float]]:
     return dict(zip(stream.position, stream.bounds, strict=False))
 
 
-def measured_extent(rows: pa.RecordBatch, stream: Stream) -> dict[str, list[float]]:
-    """Returns the least and greatest finite value of every number column of these items."""
+def measured_extent(rows: pa.RecordBatch, columns: Sequence[str]) -> dict[str, list[float]]:
+    """Returns the least and greatest finite value of these columns."""
     out = {}
-    for name in _number_columns(stream):
+    for name in columns:
         values = floats_of(rows, name)
         values = values[np.isfinite(values)]
         if len(values):
@@ -158,7 +293,7 @@ def measured_extent(rows: pa.RecordBatch, stream: Stream) -> dict[str, list[floa
 def space_of(stream: Stream, extents: Iterable[dict[str, Any]], zones: int) -> CoordinateSpace:
     """Returns the space, given what every home measured in the first batch that has items."""
     bounds: dict[str, tuple[float, float]] = {}
-    for name in _number_columns(stream):
+    for name in number_columns(stream):
         low, high = math.inf, -math.inf
         for extent in extents:
             if name in extent:
@@ -186,7 +321,7 @@ def load_space(state: State, stream: Stream, zones: int) -> CoordinateSpace | No
         return None
 
     def build() -> CoordinateSpace:
-        names = list(dict.fromkeys([*_number_columns(stream), *_declared(stream)]))
+        names = list(dict.fromkeys([*number_columns(stream), *_declared(stream)]))
         return CoordinateSpace(
             {name: (low, high) for name, (low, high) in zip(names, stored["bounds"].tolist(), strict=True)},
             zones,

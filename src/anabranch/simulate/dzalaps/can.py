@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from anabranch.chain.cells import CellBox, CellGrid
+from anabranch.families.nearest.space import CellBox, CellGrid
 from anabranch.model.arrays import Ints32
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from anabranch.chain.cells import CellGrid
-from anabranch.families.nearest import nearest_messages as m
+from anabranch.families.nearest import interest
+from anabranch.families.nearest.space import CellGrid
 from anabranch.simulate.dzalaps.network import CENTRAL, NEIGHBOUR_INFORM, REPLICA, PeerNetwork
 from anabranch.simulate.dzalaps.workload import Workload, clustered, recorded, uniform
 
@@ -132,10 +132,10 @@ class Laboratory:
 
     def figure(self, number: int) -> Figure:
         figures: dict[int, Callable[[], Figure]] = {
-            8: partial(self._by_k, 8, "notify owner messages per item", (m.NOTIFY_OWNER,)),
-            9: partial(self._by_k, 9, "notify interested messages per item", (m.NOTIFY_INTERESTED,)),
-            10: partial(self._by_k, 10, "merger update messages per item", (m.MERGER_UPDATE,)),
-            11: partial(self._by_k, 11, "all messages per item", m.COUNTERS),
+            8: partial(self._by_k, 8, "notify owner messages per item", (interest.NOTIFY_OWNER,)),
+            9: partial(self._by_k, 9, "notify interested messages per item", (interest.NOTIFY_INTERESTED,)),
+            10: partial(self._by_k, 10, "merger update messages per item", (interest.MERGER_UPDATE,)),
+            11: partial(self._by_k, 11, "all messages per item", interest.COUNTERS),
             12: self._beside_central,
             13: self._by_window,
             14: self._by_dimensions,
@@ -144,7 +144,7 @@ class Laboratory:
         }
         return figures[number]()
 
-    def _per_item(self, setting: RunSetting, names: Sequence[str] = m.COUNTERS) -> float:
+    def _per_item(self, setting: RunSetting, names: Sequence[str] = interest.COUNTERS) -> float:
         counts = self.counts(setting)
         return sum(counts[name] for name in names) / self.scale.items
 
@@ -204,9 +204,9 @@ class Laboratory:
     ) -> Figure:
         """Returns the growth of the two kinds of messages that distribution costs, and of all."""
         kinds = {
-            "interested": (m.NOTIFY_INTERESTED,),
-            "merger": (m.MERGER_UPDATE,),
-            "all": m.COUNTERS,
+            "interested": (interest.NOTIFY_INTERESTED,),
+            "merger": (interest.MERGER_UPDATE,),
+            "all": interest.COUNTERS,
         }
         series = {
             f"{method} {kind}": {
@@ -239,7 +239,7 @@ class Laboratory:
                 moving.depart(int(rng.choice(sorted(moving.can.peers))))
                 moving.join()
         lost, added = _differences(still, moving)
-        more = {name: (moving.counts[name] - still.counts[name]) / stop for name in m.COUNTERS}
+        more = {name: (moving.counts[name] - still.counts[name]) / stop for name in interest.COUNTERS}
         return {
             "peers that failed": events,
             "peers that departed": events,

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.chain.cells import CellGrid
 from anabranch.chain.control import Query
-from anabranch.families.nearest import nearest_messages as m
-from anabranch.families.nearest.candidates import ChunkUpdate
+from anabranch.families.nearest import interest
 from anabranch.families.nearest.interest import Merger, count_informed
-from anabranch.families.nearest.kernels.skyband import PLUS
+from anabranch.families.nearest.kernels.arrays import PLUS
+from anabranch.families.nearest.query_groups import ChunkUpdate
+from anabranch.families.nearest.space import CellGrid
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.arrays import Array, Floats, Ints, Ints32
 from anabranch.model.control_log import Activate
@@ -37,7 +37,7 @@ JOIN, DEPARTURE, TAKE_OVER, REPLICA = "join", "departure", "take-over", "replica
 HOPS = "hops of notify rendezvous"
 
 #: The messages that a central processor needs, too (section 6.2).
-CENTRAL = (m.NOTIFY_RENDEZVOUS, m.NOTIFY_OWNER, m.QUERY_ACTIVATION)
+CENTRAL = (interest.NOTIFY_RENDEZVOUS, interest.NOTIFY_OWNER, interest.QUERY_ACTIVATION)
 
 #: How many routes per batch are followed hop by hop.
 _ROUTES = 20
@@ -78,13 +78,13 @@ class PeerNetwork:
                 query.number, query.name, query.spec, self.now, None
             )
             self._with_new_queries.add(zone)
-            self.counts[m.QUERY_ACTIVATION] += 1
+            self.counts[interest.QUERY_ACTIVATION] += 1
 
     def cancel(self, number: int) -> None:
         """From the next item on."""
         for zone in self.zones:
             if zone.queries.pop(number, None) is not None:
-                self.counts[m.QUERY_CANCELLATION] += 1
+                self.counts[interest.QUERY_CANCELLATION] += 1
 
     @property
     def active(self) -> set[int]:
@@ -99,7 +99,7 @@ class PeerNetwork:
         """The next items reach their homes, then the zones that are interested, then the queries' owners."""
         first, stop = self.now, min(self.now + size, len(self.points))
         self.homes.arrive(stop)
-        self.counts[m.NOTIFY_RENDEZVOUS] += stop - first
+        self.counts[interest.NOTIFY_RENDEZVOUS] += stop - first
         self._follow_routes(first, stop)
         sent = {}
         for number in range(len(self.zones)):
@@ -127,7 +127,7 @@ class PeerNetwork:
 
     def _report(self, zone: PeerZone, update: ChunkUpdate) -> None:
         log, queries = update.log, np.array(sorted(zone.queries), np.int64)
-        self.counts[m.NOTIFY_OWNER] += int((log.op == PLUS).sum())
+        self.counts[interest.NOTIFY_OWNER] += int((log.op == PLUS).sum())
         self.reports.append((queries[log.query], log.op, log.moment.astype(np.int64), log.number))
 
     def run(self, stop: int, size: int) -> None:
@@ -152,14 +152,14 @@ class PeerNetwork:
         for peer, parts in got.items():
             items = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
             homes = peers[self.can.zone_of[self.homes.cell[items]]]
-            self.counts[m.NOTIFY_INTERESTED] += int((homes != peer).sum())
+            self.counts[interest.NOTIFY_INTERESTED] += int((homes != peer).sum())
 
     def _tell(self, changes: list[tuple[int, tuple[Merger, Merger, Ints32]]]) -> None:
         """Tells the homes of mergers that changed."""
         peers = np.array(self.can.peer_of, np.int64)[self.can.zone_of]
         for number, (before, merger, toggled) in changes:
             sender = self.can.peer_of[number]
-            self.counts[m.MERGER_UPDATE] += count_informed(before, merger, toggled, peers, sender)
+            self.counts[interest.MERGER_UPDATE] += count_informed(before, merger, toggled, peers, sender)
             self.homes.update(number, merger, toggled)
 
     def _inform(self) -> None:

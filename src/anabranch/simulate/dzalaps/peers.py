@@ -1,6 +1,6 @@
 """What peers keep and do: the home side for all peers at once, and the rendezvous side zone by zone.
 
-The rules are those of the stages, and so is the code (families/nearest: interest, query_groups, candidates).
+The rules are those of the stages, and so is the code (families/nearest: interest, query_groups).
 Time is the number of the item: one item per unit.
 """
 
@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.chain.cells import CellGrid
 from anabranch.chain.control import Query
 from anabranch.chain.state import State
-from anabranch.families.nearest import candidates
-from anabranch.families.nearest.candidates import Cancellations, ChunkUpdate
+from anabranch.families.nearest import query_groups
 from anabranch.families.nearest.interest import (
     CELLS,
     NONE,
@@ -23,14 +21,19 @@ from anabranch.families.nearest.interest import (
     Merger,
     OwnMerger,
     QueryBalls,
+    StreamProgress,
     wanted_items,
 )
 from anabranch.families.nearest.kernels.arrays import Items
-from anabranch.families.nearest.kernels.item_boxes import BLOCK, boxes_of
-from anabranch.families.nearest.kernels.items_in_balls import unknown
-from anabranch.families.nearest.nearest_messages import StreamProgress
-from anabranch.families.nearest.query_groups import QueryChunk, QueryGroup, chunk_of
-from anabranch.families.nearest.space import By
+from anabranch.families.nearest.kernels.item_boxes import BLOCK, boxes_of, unknown
+from anabranch.families.nearest.query_groups import (
+    Cancellations,
+    ChunkUpdate,
+    QueryChunk,
+    QueryGroup,
+    chunk_of,
+)
+from anabranch.families.nearest.space import By, CellGrid
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.arrays import Bools, Floats, Ints, Ints32
 
@@ -150,10 +153,11 @@ class PeerZone:
         late = np.searchsorted(self.known, sent[(sent < first) & (sent >= self.low)]).astype(np.int64)
         position = np.ascontiguousarray(points[self.known].T)
         mask, clock = np.empty((0, len(self.known)), np.bool_), self.known.astype(np.float64)
-        items = Items(position, self.known, clock, mask, first_new, late, np.float64(first - 1), 0)
+        now = np.float64(first - 1)
+        items = Items(position, self.known, clock, mask, first_new, late, now, 0, group.never)
         boxes = boxes_of(position, first_new, BLOCK)
         nothing = Cancellations({}, {})
-        return candidates.update(
+        return query_groups.update_candidates(
             self.state, group, chunk, items, boxes, unknown(), stop - 1, nothing, until_wanted=True
         )
 

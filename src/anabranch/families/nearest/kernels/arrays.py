@@ -1,4 +1,5 @@
-"""The arrays that the kernels of `nearest` work on: queries and what they remember, items, and scratch space.
+"""The arrays that the kernels of `nearest` work on: queries and what they remember, items,
+candidates, results, and scratch space.
 
 *Moments* are points of a query's clock: times, or for ROWS windows counts of eligible items. They are
 float64, which holds integers up to 2 ** 53 exactly; where a stream's integer times are larger, they are int64
@@ -11,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from anabranch.model.arrays import Array, Bools, Floats, Ints
-from anabranch.numeric.jit import leaf
+from anabranch.model.arrays import Array, Bools, Floats, Ints, Ints32
+from anabranch.numeric.jit import leaf, loop
 
 RAPF, RA, PA = 0, 1, 2
 
@@ -117,6 +118,7 @@ class Items(NamedTuple):
     late: Ints  # indices of those in the buffer that no query has seen yet
     now: Moment  # the clock before this batch
     by_rows: int  # 1 if an item leaves with the arrival at its due, 0 if after all arrivals then
+    never: Moment  # after all moments
 
 
 class Scratch(NamedTuple):
@@ -129,3 +131,68 @@ class Scratch(NamedTuple):
     gaps: Floats  # [BUNCHES]
     leaf_gaps: Floats  # [BUNCH]
     some: Floats  # squares of some items at a time
+
+
+MINUS, PLUS = 0, 1
+
+#: After all numbers.
+NOBODY = 1 << 62
+
+
+class Band(NamedTuple):
+    """The entries of one query; only the first `count` of them mean something."""
+
+    dist: Floats
+    number: Ints  # the item's number in the stream
+    due: Moments  # when the window lets it go
+
+
+class BandEntry(NamedTuple):
+    """An item that arrives, as it becomes an entry of a band."""
+
+    dist: float
+    number: int
+    due: Moment
+
+
+class Log(NamedTuple):
+    """Results in order: rows of (query, op, moment, item, distance)."""
+
+    query: Ints32
+    op: Array  # int8: MINUS or PLUS
+    moment: Moments
+    number: Ints
+    dist: Floats
+
+
+def new_band(size: int, moments: np.dtype[np.generic]) -> Band:
+    """Returns room for `size` entries."""
+    return Band(np.empty(size), np.empty(size, np.int64), np.empty(size, moments))
+
+
+def new_log(size: int, moments: np.dtype[np.generic]) -> Log:
+    """Returns room for `size` rows."""
+    return Log(
+        np.empty(size, np.int32),
+        np.empty(size, np.int8),
+        np.empty(size, moments),
+        np.empty(size, np.int64),
+        np.empty(size),
+    )
+
+
+class Room(NamedTuple):
+    """Where the queries of a chunk are brought up to date, one after the other."""
+
+    band: Band  # the candidates of the query at hand
+    log: Log
+    work: Scratch
+
+
+@loop
+def look_up(numbers: Ints, least: int, wanted: Ints, table: Ints32, indices: Ints) -> None:
+    """indices[i] = where wanted[i] is among the numbers. table: room for all numbers from `least` on"""
+    for index in range(len(numbers)):
+        table[numbers[index] - least] = index
+    for index in range(len(wanted)):
+        indices[index] = table[wanted[index] - least]

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 
-from anabranch.families.nearest.kernels.arrays import Items, Memory, Moment, QueryRow
-from anabranch.families.nearest.kernels.skyband import Band, copy, rank
+from anabranch.families.nearest.kernels.arrays import Band, Items, Memory, Moment, QueryRow
+from anabranch.families.nearest.kernels.skyband import copy, rank
 from anabranch.model.arrays import Ints
 from anabranch.numeric.jit import inline, leaf, twig, zero
 

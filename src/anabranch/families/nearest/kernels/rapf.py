@@ -33,18 +33,25 @@ from typing import NamedTuple
 import numpy as np
 
 from anabranch.families.nearest.kernels.arrays import (
+    NOBODY,
     PA,
     RA,
     RAPF,
+    Band,
+    BandEntry,
     Items,
+    Log,
     Memory,
     Moment,
     Moments,
     Queries,
     QueryRow,
+    Room,
     Scratch,
     first_of,
     grown,
+    new_band,
+    new_log,
     query_at,
 )
 from anabranch.families.nearest.kernels.item_boxes import (
@@ -52,32 +59,30 @@ from anabranch.families.nearest.kernels.item_boxes import (
     BUNCH,
     BUNCHES,
     LEAF,
+    BallItems,
     ItemBoxes,
     sort_by_item,
     within,
 )
-from anabranch.families.nearest.kernels.items_in_balls import BallItems
 from anabranch.families.nearest.kernels.probable_skyband import keep_probable, settle_pa
-from anabranch.families.nearest.kernels.radius import add_late, first_index, insert_all, passes, settle
 from anabranch.families.nearest.kernels.skyband import (
-    NOBODY,
-    Band,
-    Log,
     arrive,
     depart,
     holds_until,
     move,
-    new_band,
-    new_log,
     next_due,
     oldest_alive,
     outlives,
     prune,
+    push,
+    put,
+    raise_least,
+    rank,
     replace,
     sweep,
 )
 from anabranch.model.arrays import Bools, Floats, Ints
-from anabranch.numeric.distances import SOME, square_limit, squares
+from anabranch.numeric.distances import SOME, near_squares, square, square_limit, squares
 from anabranch.numeric.jit import inline, leaf, loop, twig, zero
 
 #: The buffer keeps no more items than this for those that wait.
@@ -90,8 +95,18 @@ class BatchData(NamedTuple):
     items: Items
     boxes: ItemBoxes
     in_balls: BallItems  # what lies within their radii, if that is known already
-    never: Moment  # after all moments
     until_wanted: bool
+
+
+class Stretch(NamedTuple):
+    """A run of items that arrive under one radius, those of Scratch.item[first:last] that are within it; what
+    is due before `bound` has left when it is through.
+    """
+
+    first: int
+    last: int
+    bound: Moment
+    radius: float
 
 
 class BatchOutcome(NamedTuple):
@@ -115,29 +130,29 @@ def run(
     """
     total, n, kind = len(queries.k), len(batch.items.number), batch.items.clock.dtype
     most_size = int(np.diff(first).max(initial=0))
-    work = _scratch(queries, n, most_size, kind)
-    band = new_band(n + most_size, kind)
+    room = Room(
+        new_band(n + most_size, kind),
+        new_log(4 * n + 2 * most_size + 8 * total + 16, kind),
+        _scratch(queries, n, most_size, kind),
+    )
     out = new_band(len(candidates.dist) + 8 * total + most_size + n, kind)
-    log = new_log(4 * n + 2 * most_size + 8 * total + 16, kind)
     after = BatchOutcome(
         np.zeros(total + 1, np.int64),
-        np.full(total, batch.never, kind),
+        np.full(total, batch.items.never, kind),
         np.zeros(total, np.bool_),
         np.full(2, NOBODY),
     )
     q = used = 0
     while True:
-        q, used = _follow_queries(
-            q, queries, memory, first, candidates, batch, work, band, out, log, used, after
-        )
+        q, used = _follow_queries(q, used, queries, memory, first, candidates, batch, room, out, after)
         filled = int(after.first[q])
         if q == total:
             break
-        if _has_room(n, most_size, used, log.op):
+        if _has_room(n, most_size, used, room.log.op):
             out = grown(out, filled)
         else:
-            log = grown(log, used)
-    return first_of(out, filled), first_of(log, used), after
+            room = room._replace(log=grown(room.log, used))
+    return first_of(out, filled), first_of(room.log, used), after
 
 
 def _scratch(queries: Queries, n: int, most_size: int, kind: np.dtype[np.generic]) -> Scratch:
@@ -167,33 +182,23 @@ _fits = leaf(_has_room)
 
 @loop
 def _follow_queries(
-    q: int, queries: Queries, memory: Memory, first: Ints, candidates: Band, batch: BatchData, work: Scratch,
-    band: Band, out: Band, log: Log, used: int, after: BatchOutcome,
+    q: int, used: int, queries: Queries, memory: Memory, first: Ints, candidates: Band, batch: BatchData,
+    room: Room, out: Band, after: BatchOutcome,
 ) -> tuple[int, int]:  # fmt: skip
     """Brings queries from q on up to date, as far as there is room for candidates and log. Returns the next
     query and how much of the log is used.
     """
-    items, boxes, in_balls, point, limits = (
-        batch.items,
-        batch.boxes,
-        batch.in_balls,
-        queries.point,
-        queries.limits,
-    )
-    n, filled = len(items.number), after.first[q]
+    band, n, filled = room.band, len(batch.items.number), after.first[q]
     while q < len(queries.k):
         begin = first[q]
         size = first[q + 1] - begin
-        if not (_fits(n, size, used, log.op) and filled + size + n <= len(out.dist)):
+        if not (_fits(n, size, used, room.log.op) and filled + size + n <= len(out.dist)):
             break
         query = query_at(queries, q)
         move(candidates, begin, band, zero(), size)
         radius, limit, seen, rows = memory.radius[q], memory.limit[q], memory.seen[q], used
         pace, known = memory.pace[q], memory.known[q]
-        count, used = _follow(
-            query, q, point, limits, items, boxes, in_balls, memory, band, size, log, used, batch.never, work,
-            after.oldest,
-        )  # fmt: skip
+        count, used = _follow(query, q, queries, memory, batch, room, size, used, after.oldest)
         move(band, zero(), out, filled, count)
         same = (
             count == size
@@ -212,7 +217,7 @@ def _follow_queries(
             entry += 1
         after.changed[q] = not same
         if batch.until_wanted and query.method != PA and memory.radius[q] < math.inf:
-            after.until[q] = holds_until(band, count, query.need, work.moments)
+            after.until[q] = holds_until(band, count, query.need, room.work.moments)
         filled += count
         q += 1
         after.first[q] = filled
@@ -224,14 +229,22 @@ def _follow_queries(
 
 @inline
 def _follow(
-    query: QueryRow, q: int, point: Floats, limits: Ints, items: Items, boxes: ItemBoxes, in_balls: BallItems,
-    memory: Memory, band: Band, count: int, log: Log, used: int, never: Moment, work: Scratch, oldest: Ints,
+    query: QueryRow, q: int, queries: Queries, memory: Memory, batch: BatchData, room: Room, count: int,
+    used: int, oldest: Ints,
 ) -> tuple[int, int]:  # fmt: skip
     """One query through the batch, stretch by stretch; its radius is in the memory before and after. Returns
     (count, used).
 
     There must be room in the band for all items, and in the log for four rows per item and two per candidate.
     """
+    point, limits, items, boxes, in_balls = (
+        queries.point,
+        queries.limits,
+        batch.items,
+        batch.boxes,
+        batch.in_balls,
+    )
+    band, work = room.band, room.work
     clock, number = items.clock, items.number
     radius = memory.radius[q]
     if query.method == RAPF and not query.counted:  # the others have seen all there is
@@ -259,9 +272,8 @@ def _follow(
         while last < found and work.item[last] < b:
             came += work.dist[last] <= radius
             last += 1
-        count, used = _let_arrive(
-            query, q, limits, items, begin, last, bound, band, count, radius, memory, log, used, never, work
-        )
+        stretch = Stretch(begin, last, bound, radius)
+        count, used = _let_arrive(query, q, limits, items, stretch, room, count, memory, used)
         if query.method == PA:
             if filters:
                 count, radius = settle_pa(query, q, items, a, bound, came, band, count, before, memory)
@@ -270,9 +282,9 @@ def _follow(
         elif b > 0 and filters:
             since = clock[b - 1] - query.recent
             recent = _index_after(clock, since, max(0, b - MOST_RECENT), b)
-            count, radius = settle(query, q, point, items, boxes, recent, b, band, count, radius, work)
+            count, radius = settle(query, q, point, items, boxes, recent, b, room, count, radius)
             if b == end:
-                oldest[0] = min(oldest[0], number[recent] if recent < b else number[b - 1] + 1)
+                oldest[0] = min(oldest[0], _oldest_recent(number, recent, b))
         if count > memory.limit[q]:
             alive = memory.seen[q] if query.counted else bound
             count = _pruned(query, q, limits, band, count, radius, alive, memory, work.numbers)
@@ -287,15 +299,14 @@ def _follow(
 
 @leaf
 def _let_arrive(
-    query: QueryRow, q: int, limits: Ints, items: Items, first: int, last: int, bound: Moment, band: Band,
-    count: int, radius: float, memory: Memory, log: Log, used: int, never: Moment, work: Scratch,
+    query: QueryRow, q: int, limits: Ints, items: Items, stretch: Stretch, room: Room, count: int,
+    memory: Memory, used: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Lets the items of a stretch arrive, those of work.item[first:last] that are within the radius now, with
-    all departures before `bound`. Returns (count, used).
-    """
-    k, by_rows, item, dist = query.k, items.by_rows, work.item, work.dist
+    """Lets the items of a stretch arrive, with all departures before its bound. Returns (count, used)."""
+    band, log, numbers, item, dist = room.band, room.log, room.work.numbers, room.work.item, room.work.dist
+    k, by_rows, never, radius = query.k, items.by_rows, items.never, stretch.radius
     soon = next_due(band, count, k, never)
-    for index in range(first, last):
+    for index in range(stretch.first, stretch.last):
         if dist[index] > radius:
             continue
         i = item[index]
@@ -307,17 +318,17 @@ def _let_arrive(
             count, used = depart(band, count, k, q, soon, log, used)
             soon = next_due(band, count, k, never)
         before = used
-        far, number, due = dist[index], items.number[i], clock + query.size
+        entry = BandEntry(dist[index], items.number[i], clock + query.size)
         if by_rows and soon == clock:
-            count, used = replace(band, count, k, q, soon, now, far, number, due, log, used)
+            count, used = replace(band, count, k, q, soon, now, entry, log, used)
         else:
-            count, used = arrive(band, count, k, q, now, far, number, due, log, used)
+            count, used = arrive(band, count, k, q, now, entry, log, used)
         if used > before and (count <= k or by_rows or band.due[count - 1] == soon):
             soon = next_due(band, count, k, never)  # who gave way is the last entry now
         if count > memory.limit[q]:
             alive = clock + by_rows
-            count = _pruned(query, q, limits, band, count, radius, alive, memory, work.numbers)
-    while soon < bound and not query.counted:
+            count = _pruned(query, q, limits, band, count, radius, alive, memory, numbers)
+    while soon < stretch.bound and not query.counted:
         count, used = depart(band, count, k, q, soon, log, used)
         soon = next_due(band, count, k, never)
     return count, used
@@ -469,3 +480,250 @@ def _passing(row: int, masks: Bools, found: int, item: Ints, dist: Floats) -> in
             dist[passed] = dist[index]
             passed += 1
     return passed
+
+
+# the radius: finding what waits beyond it, and setting it after a stretch of items. Nothing here changes the
+# k nearest: what is inserted is not among them yet
+
+
+@leaf
+def first_index(values: Moments, value: Moment) -> int:
+    """Returns the first index whose value is not less. Often that is one of the ends."""
+    low, high = 0, len(values)
+    if high == 0 or values[0] >= value:
+        return 0
+    if values[high - 1] < value:
+        return high
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@leaf
+def passes(masks: Bools, row: int, i: int) -> bool:
+    """Returns whether item i passes the condition of that row; -1 is none."""
+    return row < 0 or masks[row, i]
+
+
+@inline
+def add_late(
+    query: QueryRow, q: int, point: Floats, items: Items, radius: float, band: Band, count: int
+) -> int:
+    """Adds items that come to be known only now, though they arrived before, if they are within the radius.
+    Returns the count.
+
+    They are not among the k nearest yet: guards kept them out so far.
+    """
+    for i in items.late:
+        number = items.number[i]
+        if number < query.first_item or not passes(items.mask, query.mask, i):
+            continue
+        far = math.sqrt(square(items.position, point, q, i))
+        due = items.clock[i] + query.size
+        if far <= radius and due >= items.now + items.by_rows and not _is_candidate(band, count, number):
+            put(band, count, far, number, due)
+            count += 1
+    return count
+
+
+@inline
+def _is_candidate(band: Band, count: int, number: int) -> bool:
+    """Returns whether an item is a candidate already; it may be, if the query comes from another zone."""
+    for entry in range(count):
+        if band.number[entry] == number:
+            return True
+    return False
+
+
+@leaf
+def _insert_between(
+    query: QueryRow,
+    items: Items,
+    found: int,
+    inner: float,
+    outer: float,
+    alive: Moment,
+    band: Band,
+    count: int,
+    work: Scratch,
+) -> int:
+    """Inserts those of the items work.numbers[:found] that lie between two radii. Returns the count."""
+    for index in range(found):
+        i, far = work.numbers[index], work.square[index]
+        if far > inner and far <= outer and passes(items.mask, query.mask, i):
+            due = items.clock[i] + query.size
+            if due >= alive:
+                put(band, count, far, items.number[i], due)
+                count += 1
+    return count
+
+
+@twig
+def insert_all(
+    query: QueryRow,
+    q: int,
+    point: Floats,
+    items: Items,
+    boxes: ItemBoxes,
+    a: int,
+    band: Band,
+    count: int,
+    radius: float,
+    work: Scratch,
+) -> int:
+    """Inserts all that waits before item `a`: the guards may not outlive the stretch that begins there.
+    Returns the count.
+    """
+    low = first_index(items.number, query.first_item)
+    if a == 0 or low >= a or query.method == PA:
+        return count
+    now = items.clock[a - 1] if a > items.first_new else items.now
+    low = max(low, first_index(items.clock, now - query.size))
+    found = _find(point, q, items.position, boxes, low, a, math.inf, work)
+    return _insert_between(query, items, found, radius, math.inf, now + items.by_rows, band, count, work)
+
+
+@twig
+def _find(
+    point: Floats,
+    q: int,
+    position: Floats,
+    boxes: ItemBoxes,
+    low: int,
+    high: int,
+    reach: float,
+    work: Scratch,
+) -> int:
+    """Finds the items low <= i < high that are within `reach`: work.numbers, and their distances in
+    work.square. Returns how many.
+
+    Those in boxes are found by them, unless all of them are looked for.
+    """
+    found, first = zero(), high
+    if reach < math.inf and len(boxes.start) > 1:
+        first = min(high, max(low, boxes.start[0]))
+        found = within(
+            boxes, point, q, reach, first, high, work.numbers, work.square, work.gaps, work.leaf_gaps
+        )
+    limit, begin = square_limit(reach), found
+    last = near_squares(position, point, q, low, first, limit, work.numbers, work.square, work.some, found)
+    for index in range(begin, last):
+        far = math.sqrt(work.square[index])
+        if far <= reach:
+            work.numbers[found], work.square[found] = work.numbers[index], far
+            found += 1
+    return found
+
+
+@leaf
+def _closest(query: QueryRow, masks: Bools, recent: int, found: int, work: Scratch) -> int:
+    """Puts the distances of the `target` nearest among the recent ones of the items work.numbers[:found] into
+    the heap work.radii. Returns how many. They are negated: the farthest is on top.
+    """
+    size = zero()
+    most, heap = query.target, work.radii
+    for index in range(found):
+        i, value = work.numbers[index], -work.square[index]
+        if i < recent or (size == most and value <= heap[0]) or not passes(masks, query.mask, i):
+            continue
+        if size < most:
+            push(heap, size, value)
+            size += 1
+        else:
+            raise_least(heap, most, value)
+    return size
+
+
+@leaf
+def _oldest_recent(number: Ints, recent: int, stop: int) -> int:
+    """Returns the number of the oldest of the items recent <= i < stop, or what comes after all of them."""
+    return number[recent] if recent < stop else number[stop - 1] + 1
+
+
+@leaf
+def _recent_entries(band: Band, count: int, number: Ints, recent: int, stop: int) -> int:
+    """Returns how many entries are among the items recent <= i < stop."""
+    oldest, have = _oldest_recent(number, recent, stop), zero()
+    for entry in range(count):
+        have += band.number[entry] >= oldest
+    return have
+
+
+@twig
+def _shrunk(query: QueryRow, band: Band, count: int, oldest: int) -> tuple[int, float]:
+    """Returns (count, radius) with the least radius within which `target` entries are not older than
+    `oldest`; what lies beyond it is dropped.
+    """
+    rank(band, min(count, query.k), count)
+    have = entry = 0
+    while have < query.target:
+        have += band.number[entry] >= oldest
+        entry += 1
+    radius = band.dist[entry - 1]
+    while count > entry and band.dist[count - 1] > radius:
+        count -= 1
+    return count, radius
+
+
+@twig
+def _grown(
+    query: QueryRow,
+    q: int,
+    point: Floats,
+    items: Items,
+    boxes: ItemBoxes,
+    recent: int,
+    high: int,
+    room: Room,
+    count: int,
+    radius: float,
+) -> tuple[int, float]:
+    """Returns (count, radius) with a radius within which `target` of the items recent <= i < high lie, or all
+    of them if there are at least `need`; else it is infinite. What waits within it is inserted.
+
+    Looks where twice as many should lie, judged by those that lie within the old radius; if they do not,
+    everywhere.
+    """
+    band, work = room.band, room.work
+    have = _recent_entries(band, count, items.number, recent, high)
+    now, wider = items.clock[high - 1], math.inf
+    low = max(first_index(items.clock, now - query.size), first_index(items.number, query.first_item))
+    reach = radius * (2.0 * query.target / max(1, have)) ** (1.0 / point.shape[1])
+    while True:
+        found = _find(point, q, items.position, boxes, low, high, reach, work)
+        size = _closest(query, items.mask, recent, found, work)
+        if size >= query.target or reach == math.inf:
+            break
+        reach = math.inf
+    if size >= query.need:
+        wider = -work.radii[0]
+    alive = now + items.by_rows
+    return _insert_between(query, items, found, radius, wider, alive, band, count, work), wider
+
+
+@inline
+def settle(
+    query: QueryRow,
+    q: int,
+    point: Floats,
+    items: Items,
+    boxes: ItemBoxes,
+    recent: int,
+    b: int,
+    room: Room,
+    count: int,
+    radius: float,
+) -> tuple[int, float]:
+    """After a stretch that ends at item b: returns (count, radius) for what follows, with enough guards among
+    the items from `recent` on.
+    """
+    have = _recent_entries(room.band, count, items.number, recent, b)
+    if (radius == math.inf and have >= query.target) or have > query.upper:
+        return _shrunk(query, room.band, count, _oldest_recent(items.number, recent, b))
+    if radius < math.inf and have < query.need:
+        return _grown(query, q, point, items, boxes, recent, b, room, count, radius)
+    return count, radius

@@ -18,53 +18,12 @@ that moment. Candidates stay until they are pruned, and do not move up once thei
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from anabranch.families.nearest.kernels.arrays import Moment, Moments
-from anabranch.model.arrays import Array, Floats, Ints, Ints32
+from anabranch.families.nearest.kernels.arrays import MINUS, NOBODY, PLUS, Band, BandEntry, Log, Moment
+from anabranch.model.arrays import Array
 from anabranch.numeric.jit import leaf, zero
-
-MINUS, PLUS = 0, 1
-
-#: After all numbers.
-NOBODY = 1 << 62
-
-
-class Band(NamedTuple):
-    """The entries of one query; only the first `count` of them mean something."""
-
-    dist: Floats
-    number: Ints  # the item's number in the stream
-    due: Moments  # when the window lets it go
-
-
-class Log(NamedTuple):
-    """Results in order: rows of (query, op, moment, item, distance)."""
-
-    query: Ints32
-    op: Array  # int8: MINUS or PLUS
-    moment: Moments
-    number: Ints
-    dist: Floats
-
-
-def new_band(size: int, moments: np.dtype[np.generic]) -> Band:
-    """Returns room for `size` entries."""
-    return Band(np.empty(size), np.empty(size, np.int64), np.empty(size, moments))
-
-
-def new_log(size: int, moments: np.dtype[np.generic]) -> Log:
-    """Returns room for `size` rows."""
-    return Log(
-        np.empty(size, np.int32),
-        np.empty(size, np.int8),
-        np.empty(size, moments),
-        np.empty(size, np.int64),
-        np.empty(size),
-    )
-
 
 # entries
 
@@ -196,18 +155,10 @@ def depart(
 
 @leaf
 def arrive(
-    band: Band,
-    count: int,
-    k: int,
-    query: int,
-    moment: Moment,
-    dist: float,
-    number: int,
-    due: Moment,
-    log: Log,
-    used: int,
+    band: Band, count: int, k: int, query: int, moment: Moment, item: BandEntry, log: Log, used: int
 ) -> tuple[int, int]:
     """An item arrives, younger than all others, and nothing leaves with it. Returns (count, used)."""
+    dist, number, due = item.dist, item.number, item.due
     if count < k:
         insert(band, count, dist, number, due)
         return count + 1, write(log, used, query, PLUS, moment, number, dist)
@@ -222,24 +173,15 @@ def arrive(
 
 @leaf
 def replace(
-    band: Band,
-    count: int,
-    k: int,
-    query: int,
-    leaves: Moment,
-    moment: Moment,
-    dist: float,
-    number: int,
-    due: Moment,
-    log: Log,
+    band: Band, count: int, k: int, query: int, leaves: Moment, moment: Moment, item: BandEntry, log: Log,
     used: int,
-) -> tuple[int, int]:
+) -> tuple[int, int]:  # fmt: skip
     """An item arrives and pushes the entry with the due `leaves` out of the window. Returns (count, used).
 
     Both happen at once: the one that moves up is the closest of the candidates and the item itself.
     """
     count, top, used = let_go(band, count, min(count, k), query, leaves, moment, log, used)
-    put(band, count, dist, number, due)
+    put(band, count, item.dist, item.number, item.due)
     return move_up(band, count + 1, top, k, query, leaves, moment, log, used)
 
 
