@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from anabranch.results.layout import Layout
+from anabranch.results.manifests import Manifest, Manifests
 from tests.cli.conftest import Command
 from tests.job.jobs import GOOD, write_job
 
@@ -44,6 +46,19 @@ def test_of_a_job_that_has_not_run(anabranch: Command, tmp_path: Path) -> None:
     assert 'us"]\n  g1 --- q1(["#60;b#62;"])' in diagram
     wrong = write_job(tmp_path, GOOD.replace("SELECT ra", "SELECT raa"))
     assert "subscription vela: unknown column 'raa'" in anabranch("explain", wrong).err
+
+
+def test_messages_of_a_job_that_has_run(anabranch: Command, sink: Path) -> None:
+    """Notes of all batches and zones are summed up, by stream, family and the papers' names."""
+    manifests = Manifests(Layout(sink))
+    for batch, count in ((2, 3), (3, 4)):
+        notes = [{"family": "nearest", "zone": zone, "messages": {"merger update": count}} for zone in (0, 1)]
+        notes.append({"family": "moving", "messages": {"focal update": 1, "query drop": 0}})
+        manifests.commit("photons", Manifest(batch, notes=[*notes, {"family": "moving", "split": {}}]))
+    expected = {"nearest": {"merger update": 14}, "moving": {"focal update": 2, "query drop": 0}}
+    for target in (sink, write_job(sink.parent, GOOD)):
+        found = json.loads(anabranch("explain", target, "--format", "json").out)
+        assert found["messages"] == {"photons": expected}
 
 
 def test_of_a_job_that_has_run(anabranch: Command, sink: Path) -> None:

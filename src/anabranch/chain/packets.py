@@ -71,6 +71,15 @@ class Packet:
         return self.rows.column(name)
 
 
+def message_note(stage: str, zone: int, counts: Mapping[str, int]) -> list[Packet]:
+    """Returns a note of how many messages of a paper a zone sent in one batch, by the paper's names; nothing
+    if it sent none. A message that stays within its server is not counted. `Manifests.messages` sums them up.
+    """
+    if not any(counts.values()):
+        return []
+    return [Packet(DELIVER, 0, Kind.NOTE, facts={"stage": stage, "zone": zone, "messages": dict(counts)})]
+
+
 def encode(packet: Packet) -> bytes:
     """The packet's content; its address travels beside it."""
     header = header_of(packet)

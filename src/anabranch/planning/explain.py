@@ -8,7 +8,7 @@ explanation.mermaid()      # a diagram
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch.model.stream import Stream
@@ -35,6 +35,8 @@ class Explanation:
     groups: list[SharingGroup]
     costs: SharingCosts
     summary: list[str]
+    #: By stream, family and the papers' names: how many messages a job that has run has sent.
+    messages: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Returns a row per group for a table with the columns TITLE."""
@@ -69,7 +71,12 @@ class Explanation:
             {"name": name, "cpu_alone_us": alone, "cpu_shared_us": self.costs.shared[name]}
             for name, alone in self.costs.alone.items()
         ]
-        return {"summary": self.summary, "groups": groups, "subscriptions": subscriptions}
+        return {
+            "summary": self.summary,
+            "groups": groups,
+            "subscriptions": subscriptions,
+            "messages": self.messages,
+        }
 
     def mermaid(self) -> str:
         """Returns a diagram: streams at the top, below them what is shared, and the subscriptions."""

@@ -11,6 +11,7 @@ under the same names, so readers that follow the manifests see every result exac
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -81,6 +82,18 @@ class Manifests:
         branch = self.furthest(stream)
         manifest = self.manifest(branch, self.latest(branch)) if branch else None
         return manifest.books if manifest else {}
+
+    def messages(self, stream: str) -> dict[str, dict[str, int]]:
+        """Returns how many messages of the papers the zones of each family have sent, by name: the sums of
+        what the notes of all batches say (chain.packets.message_note).
+        """
+        out: dict[str, Counter[str]] = {}
+        for branch in self.layout.branches(stream):
+            for manifest in self.manifests(branch):
+                for note in manifest.notes:
+                    if "messages" in note:
+                        out.setdefault(note["family"], Counter()).update(note["messages"])
+        return {family: dict(counts) for family, counts in out.items()}
 
     def furthest(self, stream: str) -> str | None:
         """Returns the branch that has read most of a stream. Every branch reads it on its own."""

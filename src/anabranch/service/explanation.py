@@ -6,7 +6,7 @@ explanation_of(Path("out"), columns_of)          # what runs, from the catalog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from anabranch.model.job import Job, StreamDeclaration
 from anabranch.model.stream import Stream
 from anabranch.planning.explain import Explanation, Sample, explained
 from anabranch.planning.sharing_groups import PlannedQuery
-from anabranch.results.layout import layout_for, layout_of
+from anabranch.results.layout import Layout, layout_for, layout_of
+from anabranch.results.manifests import Manifests
 
 #: Returns the columns of a source.
 ColumnsOf = Callable[[StreamDeclaration], tuple[Column, ...]]
@@ -42,11 +43,20 @@ def explanation_of(target: Path, columns_of: ColumnsOf) -> Explanation:
     if target.is_file() or target.suffix == ".toml":
         job = load_job(target)
         check_queries(job)
-        found = job_queries(job, columns_of)
+        found, layout = job_queries(job, columns_of), layout_for(job)
     else:
-        with Catalog.existing(layout_of(target).catalog) as catalog:
+        layout = layout_of(target)
+        with Catalog.existing(layout.catalog) as catalog:
             found = catalog_queries(catalog)
-    return explained(found.queries, found.streams, samples_of(found.streams, found.declarations))
+    explanation = explained(found.queries, found.streams, samples_of(found.streams, found.declarations))
+    return replace(explanation, messages=messages_of(layout, found.streams))
+
+
+def messages_of(layout: Layout, streams: Iterable[str]) -> dict[str, dict[str, dict[str, int]]]:
+    """Returns what the streams of a job that has run have sent, by stream, family and name of message."""
+    manifests = Manifests(layout)
+    found = {name: manifests.messages(name) for name in streams}
+    return {name: families for name, families in found.items() if families}
 
 
 def samples_of(

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from anabranch.chain.arrow_columns import numbers_of
 from anabranch.chain.balance import HURRY, Patience, division
-from anabranch.chain.packets import Kind, Packet
+from anabranch.chain.packets import Kind, Packet, message_note
 from anabranch.chain.stages import Stage
 from anabranch.chain.state import State
 from anabranch.families.nearest import interest
@@ -72,7 +72,7 @@ class ItemHome(Stage):
             for packet in out
             if interest.is_message(packet, interest.ITEMS) and packet.zone != zone
         )
-        return out + interest.counters_note(self.name, zone, counters)
+        return out + message_note(self.name, zone, counters)
 
     def _space(self, state: State, packets: Sequence[Packet]) -> CoordinateSpace | None:
         for packet in packets:

@@ -42,14 +42,14 @@ Counters have the paper's names (section 5.2); a NOTE carries them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.packets import DELIVER, EMPTY, Kind, Packet
+from anabranch.chain.packets import EMPTY, Kind, Packet
 from anabranch.chain.state import Arrays, State, from_json, to_json
 from anabranch.families.nearest.kernels.interest_grid import cover
 from anabranch.families.nearest.space import By, CellGrid, save_splits
@@ -86,15 +86,6 @@ def message(name: str, depth: int, zone: int, rows: pa.RecordBatch = EMPTY, /, *
 
 def is_message(packet: Packet, name: str) -> bool:
     return packet.kind is Kind.PARTIAL and packet.facts["message"] == name
-
-
-def counters_note(stage: str, zone: int, counters: Mapping[str, int]) -> list[Packet]:
-    """Returns a note of the counters of one zone in one batch, if there is anything to count."""
-    counted = {name: count for name, count in counters.items() if count}
-    if not counted:
-        return []
-    facts = {"family": "nearest", "stage": stage, "zone": zone, "messages": counted}
-    return [Packet(DELIVER, 0, Kind.NOTE, facts=facts)]
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from anabranch.chain import control
 from anabranch.chain.arrow_columns import ARROW_TYPES, floats_of, numbers_of, subscription_column, times_of
 from anabranch.chain.balance import HURRY, Patience, asked, note_work
 from anabranch.chain.control import Cancelled
-from anabranch.chain.packets import DELIVER, Kind, Packet
+from anabranch.chain.packets import DELIVER, Kind, Packet, message_note
 from anabranch.chain.stages import Stage
 from anabranch.chain.state import State
 from anabranch.families.nearest import interest, query_groups
@@ -90,12 +90,14 @@ class Rendezvous(Stage):
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         inbox = Inbox.of(packets)
+        known = load_space(state, self.stream, self.zones) is not None
         out, space = self._space(zone, state, inbox)
         if space is None:  # no item yet: to whom queries belong is open
             control.apply(state, inbox.controls)
             return out
         space, received = self._receive(zone, state, space, packets)
-        activated = activate_own(state, inbox.controls, space, zone)
+        waited = 0 if known else len(control.queries(state))
+        activated = waited + activate_own(state, inbox.controls, space, zone)
         before = ZoneProgress.load(state)
         cancelled = _cancelled(state, inbox)
         progress = inbox.progress or before.stream
@@ -105,7 +107,7 @@ class Rendezvous(Stage):
             out += self._update(zone, state, space, batch, cancelled, counters)
         control.apply(state, [packet for packet in inbox.controls if packet.kind is Kind.CANCEL])
         out += self._balance(zone, state, space, inbox, counters, packets)
-        return out + interest.counters_note(self.name, zone, counters)
+        return out + message_note(self.name, zone, counters)
 
     def _space(self, zone: int, state: State, inbox: Inbox) -> tuple[list[Packet], CoordinateSpace | None]:
         """Returns the space, as soon as there are items; zone 0 tells the homes."""
