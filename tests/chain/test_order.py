@@ -5,14 +5,19 @@ Timelines read left to right; `|` cuts batches.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anabranch.chain import control
 from anabranch.chain.arrow_columns import numbers_of, times_of
+from anabranch.chain.dead_letters import LEAP
 from anabranch.chain.order import CHUNK_BYTES, LINGER, Order
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
 from anabranch.chain.runner import Runner
@@ -266,3 +271,28 @@ def test_a_batch_writes_what_it_brings_however_much_waits() -> None:
     order.step(0, state, [Packet(ORDER, 0, Kind.END)])
     assert not state.keys("waiting/")
     assert order.step(0, state, [Packet(ORDER, 0, Kind.END)])[-1].facts["processed"] == 800_000
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 60), max_size=12), max_size=4),
+    st.integers(1, 25),
+    st.integers(0, 9),
+)
+def test_items_that_leap_are_rejected(batches: list[list[int]], step: int, lateness: int) -> None:
+    """Compared with the greatest time before them, without those that leapt."""
+    _, runner = run(replace(stream(lateness), max_step=step), *((times, []) for times in batches))
+    seen, leaping, late = None, [], 0
+    for time in (time for times in batches for time in times):
+        if seen is not None and time > seen + step:
+            leaping.append(time)
+        else:
+            seen = time if seen is None else max(seen, time)
+            late += time < seen - lateness
+    letters = [row for rows in runner.dead for row in rows.to_pylist()]
+    assert [json.loads(row["content"])["t"] for row in letters if row["reason"] == LEAP] == leaping
+    assert (runner.books["rejected"], runner.books["late"]) == (len(leaping), late)
+
+
+def test_a_time_beyond_all_numbers_leaps() -> None:
+    _, runner = run(replace(stream(), max_step=10), ([1, 2**63 - 1, 2], []), ([2**63 - 5, 5], []))
+    assert (runner.books["processed"], runner.books["rejected"]) == (3, 2)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from anabranch.chain.dead_letters import checked
 from anabranch.job.source_files import SourceFiles, sample_of
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.errors import JobError
+from anabranch.model.errors import JobError, RunError
 from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.stream import Stream
 
@@ -84,3 +87,22 @@ def test_no_sample(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("en\n")
     assert why("csv", path=str(tmp_path)) == "a.csv is empty"
     assert "lineSep of csv is known to Spark only" in why("csv", path=str(tmp_path), lineSep=";")
+
+
+def test_a_file_that_cannot_be_read_is_a_dead_letter(tmp_path: Path) -> None:
+    for number, name in enumerate("abcd"):
+        pq.write_table(pa.table({"t": [number]}), tmp_path / f"{name}.parquet")
+        os.utime(tmp_path / f"{name}.parquet", (number, number))
+    (tmp_path / "a.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-5])
+    pq.write_table(pa.table({"t": ["two"]}), tmp_path / "c.parquet")
+    files = SourceFiles(StreamDeclaration("s", Source("parquet", {"path": str(tmp_path)}), {"time": "t"}))
+    stream = Stream("s", files.columns(), time="t")
+    found = [checked(rows, stream) for rows in files.batches(stream)]
+    assert [row["t"] for items, _ in found for row in items.to_pylist()] == [1, 3]
+    letters = [row for _, dead in found for row in dead.to_pylist()]
+    assert [Path(row["content"]).name for row in letters] == ["a.parquet", "c.parquet"]
+    assert (
+        letters[1]["reason"] == "file cannot be read: its column t is of type string, that of the stream int"
+    )
+    with pytest.raises(RunError, match=r"a\.parquet cannot be read"):
+        list(files.batches(replace(stream, on_bad_file="stop")))

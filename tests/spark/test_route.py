@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
+from anabranch.chain.dead_letters import AHEAD
 from anabranch.chain.packets import Kind
+from anabranch.job.source_files import UnreadableFiles
 from anabranch.model.columns import Column, ColumnType
+from anabranch.model.errors import RunError
 from anabranch.model.stream import Stream
-from anabranch.spark.route import packed
+from anabranch.spark.route import file_packets, packed
 
 STREAM = Stream("s", (Column("t.at", ColumnType.FLOAT), Column("n", ColumnType.INT)), time="t.at")
 
@@ -48,3 +55,64 @@ def test_malformed_rows_keep_their_text() -> None:
 
 def test_nothing_gives_nothing() -> None:
     assert list(packed(batch([]), STREAM, 0, 0)) == []
+
+
+def listed(path: Path, parts: int = 1) -> list[dict]:
+    return [{"path": f"file:{path}", "modified": 7, "part": part, "parts": parts} for part in range(parts)]
+
+
+def test_a_file_that_cannot_be_read_is_one_dead_letter(tmp_path: Path) -> None:
+    """It stays one when the batch is repeated, even if the file has been completed by then."""
+    path, records = tmp_path / "a.parquet", tmp_path / "records"
+    pq.write_table(pa.table({"t.at": [1.0], "n": [1]}), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    first = list(file_packets(listed(path, 3), STREAM, UnreadableFiles(STREAM, records)))
+    assert [packet.kind for packet in first] == [Kind.DEAD]
+    ((reason, content),) = (row.values() for row in first[0].rows.to_pylist())
+    assert reason.startswith("file cannot be read: ")
+    assert content == str(path)
+    path.write_bytes(whole)
+    again = list(file_packets(listed(path, 3), STREAM, UnreadableFiles(STREAM, records)))
+    assert [packet.rows.to_pylist() for packet in again] == [first[0].rows.to_pylist()]
+    (items,) = file_packets(listed(path), STREAM, UnreadableFiles(STREAM, tmp_path / "others"))
+    assert items.rows.num_rows == 1
+
+
+def test_rows_before_damage_are_items(tmp_path: Path) -> None:
+    """Whichever task reads the damaged part."""
+    path = tmp_path / "a.parquet"
+    table = pa.table({"t.at": [float(n) for n in range(400)], "n": range(400)})
+    pq.write_table(table, path, row_group_size=100, compression="zstd", use_dictionary=False)
+    start = pq.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + 200] = b"x" * 200
+    path.write_bytes(content)
+    for parts in (1, 2, 4):
+        found = list(file_packets(listed(path, parts), STREAM, UnreadableFiles(STREAM)))
+        items = sum(packet.rows.num_rows for packet in found if packet.kind is Kind.ITEMS)
+        (dead,) = (packet for packet in found if packet.kind is Kind.DEAD)
+        assert dead.rows.column("reason")[0].as_py().startswith("file cannot be read from row ")
+        assert items == {1: 0, 2: 200, 4: 300}[parts]  # a packet is read as a whole
+
+
+def test_files_that_stop_a_job(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    stops = replace(STREAM, on_bad_file="stop")
+    with pytest.raises(RunError, match=r"a\.parquet cannot be read"):
+        list(file_packets(listed(tmp_path / "a.parquet"), stops, UnreadableFiles(stops)))
+    with pytest.raises(RunError, match=r"b\.parquet cannot be read"):  # gone: nobody knows what was in it
+        list(file_packets(listed(tmp_path / "b.parquet"), STREAM, UnreadableFiles(STREAM)))
+
+
+def test_times_far_ahead_of_the_clock_are_dead_letters() -> None:
+    """The clock is that of the batch, which Spark keeps with its offsets."""
+    second = 1_000_000
+    columns = (Column("at", ColumnType.TIMESTAMP),)
+    stream = Stream("s", columns, time="at", max_ahead=60 * second)
+    times = pa.array([0, 60 * second, 61 * second, 10**18], pa.timestamp("us", tz="UTC"))
+    rows = pa.record_batch({"c0": times, "#now": pa.array([0, 0, 0, 0], pa.int64())})
+    dead, items = packed(rows, stream, 0, 0)
+    assert dead.rows.column("reason").to_pylist() == [AHEAD, AHEAD]
+    assert items.rows.column("at").to_pylist() == times[:2].to_pylist()
+    assert items.rows.schema.names == ["at"]

@@ -339,15 +339,21 @@ def test_what_spark_itself_reads(spark: SparkSession, tmp_path: Path) -> None:
     assert engine.results("q").to_pylist() == [{"t": 1, "day": 3}, {"t": 2, "day": 3}]
 
 
-def test_a_broken_file_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    pq.write_table(pa.table({"t": [1, 2]}), tmp_path / "a.parquet")
+def test_a_broken_file_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
+    """Or, with on_bad_file = "stop", it is named and the job stops."""
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    pq.write_table(pa.table({"t": [1, 2]}), tmp_path / "b.parquet")
     pq.write_table(pa.table({"t": ["one"]}), tmp_path / "text.parquet")
-    with pytest.raises(RunError, match=r"text.parquet cannot be read: its column t is of type string"):
-        run(spark, tmp_path / "out", "parquet", schema="t long", path=f"{tmp_path}/*.parquet")
-    (tmp_path / "text.parquet").unlink()
-    (tmp_path / "b.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(RunError, match=r"b.parquet cannot be read"):
-        run(spark, tmp_path / "out2", "parquet", schema="t long", path=f"{tmp_path}/*.parquet")
+    pq.write_table(pa.table({"t": [3]}), tmp_path / "z.parquet")
+    source = {"path": f"{tmp_path}/*.parquet", "time": "t"}
+    engine = run(spark, tmp_path / "out", "parquet", **source)
+    assert engine.results("q").column("t").to_pylist() == [1, 2, 3]
+    balanced(engine, 5)
+    reasons = {Path(content).name: reason for reason, content in letters(engine)}
+    assert reasons["text.parquet"].startswith("file cannot be read: its column t is of type string")
+    assert reasons["a.parquet"].startswith("file cannot be read: ")
+    with pytest.raises(RunError, match=r"(text|a).parquet cannot be read"):
+        run(spark, tmp_path / "out2", "parquet", **source, on_bad_file="stop")
 
 
 def test_generator_with_a_limit(spark: SparkSession, tmp_path: Path) -> None:

@@ -135,6 +135,10 @@ def load_declaration(text: str) -> StreamDeclaration:
     return StreamDeclaration(parts["name"], Source(**parts["source"]), parts["settings"])
 
 
+#: Settings of a stream that no state depends on: a job may go on with other ones.
+_NO_STATE = ("on_bad_file", "max_step", "max_ahead")
+
+
 def differences(old: Stream, new: Stream) -> Iterator[str]:
     """`column en was float, is string now`, `lateness was 0, is 5 now`"""
     before = {column.name: column.type for column in old.columns}
@@ -155,7 +159,7 @@ def differences(old: Stream, new: Stream) -> Iterator[str]:
             yield f"operator {operator.name} was {operator.target}, is {now.target if now else 'gone'} now"
     old_settings, new_settings = (dump_stream(replace(stream, operators=())) for stream in (old, new))
     for key, value in old_settings.items():
-        if value != new_settings[key]:
+        if value != new_settings[key] and key not in _NO_STATE:
             yield f"{key} was {_in_words(value)}, is {_in_words(new_settings[key])} now"
 
 

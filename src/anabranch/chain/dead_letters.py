@@ -19,6 +19,12 @@ from anabranch.model.stream import Stream
 SCHEMA = pa.schema([("reason", pa.string()), ("content", pa.string())])
 
 LATE, MALFORMED = "late", "malformed"
+LEAP = "leap: its time is more than max_step ahead of the greatest time before it"
+AHEAD = "leap: its time is more than max_step ahead of the clock"
+
+#: A column beside those of the stream: the time on the clock, in microseconds since 1970. Spark keeps it with
+#: the batch, so that it is the same when the batch is repeated.
+NOW = "#now"
 
 #: Columns beside those of the stream: the text of a row that its format could not read, null for all others;
 #: and why it could not, null where that is not known.
@@ -31,6 +37,11 @@ def dead_letters(rows: pa.RecordBatch, stream: Stream, reason: str) -> pa.Record
     """
     names = [column.name for column in stream.columns if column.name in rows.schema.names]
     return _letters(reason, pa.array(json_lines(rows.select(names)), pa.string()))
+
+
+def dead_letter(reason: str, content: str) -> pa.RecordBatch:
+    """Returns one row for the dead letters: something that is no row, such as a file."""
+    return pa.record_batch([[reason], [content]], schema=SCHEMA)
 
 
 def checked(batch: pa.RecordBatch, stream: Stream) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -50,6 +61,13 @@ def checked(batch: pa.RecordBatch, stream: Stream) -> tuple[pa.RecordBatch, pa.R
         reason = f"no time: column {stream.time!r} is missing or not finite"
         dead.append(dead_letters(batch.filter(pa.array(timeless)), stream, reason))
         batch = batch.filter(pa.array(~timeless))
+    if stream.max_ahead is not None and NOW in names and batch.num_rows:
+        ahead = pc.greater(
+            batch.column(stream.time).cast(pa.int64()), pc.add(batch.column(NOW), stream.max_ahead)
+        )
+        if pc.any(ahead).as_py():
+            dead.append(dead_letters(batch.filter(ahead), stream, AHEAD))
+            batch = batch.filter(pc.invert(ahead))
     return batch, pa.concat_batches(dead) if dead else pa.record_batch([[], []], schema=SCHEMA)
 
 

@@ -11,7 +11,18 @@ import pyarrow as pa
 
 
 def json_lines(rows: pa.RecordBatch) -> list[str]:
-    return [json.dumps(json_row(row), ensure_ascii=False) for row in rows.to_pylist()]
+    return [json.dumps(json_row(row), ensure_ascii=False) for row in _python_rows(rows)]
+
+
+def _python_rows(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    try:
+        return list(rows.to_pylist())
+    except (OverflowError, ValueError):  # a timestamp before the year 1 or after 9999: Python has none
+        columns = [
+            column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column
+            for column in rows.columns
+        ]
+        return list(pa.record_batch(columns, names=rows.schema.names).to_pylist())
 
 
 def json_row(row: dict[str, Any]) -> dict[str, Any]:

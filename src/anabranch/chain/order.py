@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from anabranch.chain.arrow_columns import times_of, with_numbers
 from anabranch.chain.control import Event, Pending
-from anabranch.chain.dead_letters import LATE, dead_letters
+from anabranch.chain.dead_letters import LATE, LEAP, dead_letters
 from anabranch.chain.packets import DELIVER, EMPTY, Kind, Packet
 from anabranch.chain.stages import Chains, Stage
 from anabranch.chain.state import State
@@ -243,7 +243,11 @@ class Order(Stage):
         timely: list[pa.RecordBatch] = []
         for rows in self._in_source_order(packets):
             books.rows_in += rows.num_rows
-            kept, late = self._tell_late(rows, clock)
+            kept, leaping = self._tell_leaping(rows, clock)
+            if leaping is not None:
+                books.rejected += leaping.num_rows
+                out.append(Packet(DELIVER, 0, Kind.DEAD, dead_letters(leaping, self.stream, LEAP)))
+            kept, late = self._tell_late(kept, clock)
             if late is not None:
                 books.late += late.num_rows
                 out.append(Packet(DELIVER, 0, Kind.DEAD, dead_letters(late, self.stream, LATE)))
@@ -283,9 +287,30 @@ class Order(Stage):
         order = np.argsort(rows.column(SOURCE_ORDER).to_numpy(), kind="stable")
         return [rows.drop_columns([SOURCE_ORDER]).take(pa.array(order))]
 
+    def _tell_leaping(
+        self, rows: pa.RecordBatch, clock: Clock
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+        """The items, and those that are further ahead of the greatest time before them than one may be."""
+        step = self.stream.max_step
+        if step is None or not rows.num_rows:
+            return rows, None
+        times = times_of(rows, self.stream)
+        before = np.maximum.accumulate(times[:1] if clock.seen is None else np.array([clock.seen]))
+        greatest = np.maximum.accumulate(np.concatenate([before, times]))[:-1]
+        leaps = times > greatest + step
+        if not leaps.any():
+            return rows, None
+        first = int(np.argmax(leaps))
+        seen = greatest[first].item()
+        for index, time in enumerate(times[first:].tolist(), first):  # one that leaps is not seen by the next
+            leaps[index] = time > seen + step
+            if not leaps[index]:
+                seen = max(seen, time)
+        return rows.filter(pa.array(~leaps)), rows.filter(pa.array(leaps))
+
     def _tell_late(self, rows: pa.RecordBatch, clock: Clock) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
         """The items that came in time and those that came late, by the greatest time before each."""
-        if self.stream.time is None:
+        if self.stream.time is None or not rows.num_rows:
             return rows, None
         times = times_of(rows, self.stream)
         greatest = np.maximum.accumulate(times)

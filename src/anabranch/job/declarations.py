@@ -12,7 +12,7 @@ from typing import Any
 
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
-from anabranch.model.job import StreamDeclaration
+from anabranch.model.job import LIVE_FORMATS, StreamDeclaration
 from anabranch.model.stream import MICROSECONDS, Stream, Time
 from anabranch.model.subscription import Moment
 from anabranch.model.suggestions import suggestion
@@ -21,10 +21,15 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: The settings of a stream, as docs/queries.md describes them.
 STREAM_SETTINGS = tuple(
-    field.name for field in fields(Stream) if field.name not in ("name", "columns", "operators", "flow")
+    field.name
+    for field in fields(Stream)
+    if field.name not in ("name", "columns", "operators", "flow", "max_ahead")
 )
 
 _LENGTHS = ("lateness", "tick", "expire")
+
+#: How many seconds ahead of the machine's clock an item of a live source may be, if the job does not say it.
+DAY_S = 86_400
 
 
 def declare(declaration: StreamDeclaration, columns: tuple[Column, ...]) -> Stream:
@@ -47,7 +52,21 @@ def declare(declaration: StreamDeclaration, columns: tuple[Column, ...]) -> Stre
         if setting in settings:
             settings[setting] = tuple(settings[setting])
     _check_metric(name, settings)
+    _set_max_step(declaration, types.get(settings.get("time", "")), settings)
     return Stream(name, columns, **settings, operators=declaration.operators)
+
+
+def _set_max_step(
+    declaration: StreamDeclaration, time_type: ColumnType | None, settings: dict[str, Any]
+) -> None:
+    """Timestamps of a live source are compared with the machine's clock, all other times with those before
+    them.
+    """
+    stamped = time_type is ColumnType.TIMESTAMP
+    with_clock = stamped and declaration.source.format in LIVE_FORMATS
+    step = settings.pop("max_step", DAY_S if with_clock else None)
+    if step is not None and step != "none":
+        settings["max_ahead" if with_clock else "max_step"] = _microseconds(step) if stamped else step
 
 
 def _check_metric(name: str, settings: dict[str, Any]) -> None:

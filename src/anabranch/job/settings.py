@@ -292,6 +292,23 @@ class StreamTable(SettingsTable):
             examples=[600],
         ),
     ] = None
+    on_bad_file: Annotated[
+        Literal["reject", "stop"],
+        Field(
+            description="What becomes of a file that cannot be read: it is a dead letter, or the job stops.",
+            examples=["stop"],
+        ),
+    ] = "reject"
+    max_step: Annotated[
+        AboveZero | Literal["none"] | None,
+        Field(
+            description="An item that is further ahead is rejected, in units of `time`. For timestamps of "
+            "kafka, rate and generator it is ahead of the machine's clock, and a day unless this says "
+            'otherwise; for all others it is ahead of the greatest time seen, and "none".',
+            examples=[3600],
+        ),
+        Must('a number > 0, or "none"'),
+    ] = None
     apart: Annotated[
         tuple[Literal["filters", "nearest", "clusters", "moving"], ...],
         Strict(False),
@@ -306,7 +323,7 @@ class StreamTable(SettingsTable):
     @model_validator(mode="after")
     def _check_settings(self) -> StreamTable:
         """What two settings say about each other."""
-        for key in ("lateness", "tick", "expire"):
+        for key in ("lateness", "tick", "expire", "max_step"):
             if key in self.model_fields_set and self.time is None:
                 refuse(f"{key} needs a time: say which column orders the stream, time = ...", key)
         if self.position and self.bounds and len(self.position) != len(self.bounds):

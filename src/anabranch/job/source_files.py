@@ -21,8 +21,9 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree
@@ -46,7 +47,8 @@ from anabranch.job.text_values import (
 )
 from anabranch.model.arrays import Bools
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.errors import JobError
+from anabranch.model.errors import JobError, RunError
+from anabranch.model.files import written_atomically
 from anabranch.model.job import FILE_FORMATS, Source, StreamDeclaration
 from anabranch.model.stream import Stream
 
@@ -114,9 +116,17 @@ class SourceFiles:
         """Yields the rows in source order. They have the stream's columns and, where the format can be
         malformed, the columns CORRUPT and REASON.
         """
+        unreadable = UnreadableFiles(stream)
         for path in self.paths:
-            with told_of(self.name, [path]):
-                yield from (rows for rows in self.reader.batches(path, stream) if rows.num_rows)
+            place = 0
+            try:
+                for rows in self.reader.batches(path, stream):
+                    if rows.num_rows:
+                        yield rows
+                    place += rows.num_rows
+            except UNREADABLE as error:
+                reason = unreadable.reason(path, Damaged.at(place, error) if place else error)
+                yield _corrupt([str(path)], stream, [reason])
 
     def sample(self, stream: Stream) -> tuple[pa.RecordBatch | None, str]:
         """Returns (items, "16,384 items of a.parquet"), or (None, the reason why there are none)."""
@@ -161,15 +171,77 @@ def in_source_order(files: Iterable[Path]) -> list[Path]:
     return sorted(files, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, file.absolute().as_uri()))
 
 
+#: What readers raise for a file that is not what it should be; OSError also for disks that fail.
+UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ElementTree.ParseError)
+
+
 @contextmanager
 def told_of(stream: str, paths: Sequence[Path]) -> Iterator[None]:
     """Says of which stream and file an error of a reader is."""
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ElementTree.ParseError) as error:
+    except UNREADABLE as error:
         where = f"stream {stream}: {paths[0]}" + (" or another file" if len(paths) > 1 else "")
-        reason = (str(error).splitlines() or ["no reason given"])[0]
-        raise JobError(f"{where} cannot be read: {reason}") from None
+        raise JobError(f"{where} cannot be read: {_cause(error)}") from None
+
+
+class Damaged(pa.ArrowInvalid):  # type: ignore[misc]
+    """A file that can be read up to a row."""
+
+    row = 0
+
+    @classmethod
+    def at(cls, row: int, error: Exception) -> Exception:
+        """Returns the error; of a disk that fails, as it is."""
+        if isinstance(error, OSError) and error.errno is not None:
+            return error
+        made = cls(str(error))
+        made.row = row
+        return made
+
+
+def _cause(error: Exception) -> str:
+    return (str(error).splitlines() or ["no reason given"])[0]
+
+
+class UnreadableFiles:
+    """What becomes of files that cannot be read: half-written ones, and those with a column of another type.
+
+        try:
+            ...                                                # read it
+        except UNREADABLE as error:
+            reason = unreadable.reason(path, error)            # or RunError, where the stream says "stop"
+
+    A dead letter has the path as its content. With a `folder` the reason is written there first: a batch that
+    is repeated then finds it, even if somebody has completed the file meanwhile.
+    """
+
+    def __init__(self, stream: Stream, folder: Path | None = None) -> None:
+        self.stream, self.folder = stream, folder
+
+    def known(self, path: Path) -> str | None:
+        """Returns the reason why a file was not read earlier; None if it is not known to be unreadable."""
+        record = self._record(path)
+        return json.loads(record.read_bytes())["reason"] if record is not None and record.exists() else None
+
+    def reason(self, path: Path, error: Exception) -> str:
+        """A file that is gone, or a disk that fails, is a RunError."""
+        stops = self.stream.on_bad_file == "stop" or (isinstance(error, OSError) and error.errno is not None)
+        if stops:
+            raise RunError(f"stream {self.stream.name}: {path} cannot be read: {_cause(error)}") from None
+        if isinstance(error, Damaged):
+            return f"file cannot be read from row {error.row:,} on: {_cause(error)}"
+        reason = f"file cannot be read: {_cause(error)}"
+        record = self._record(path)
+        if record is not None:
+            with written_atomically(record) as file:
+                file.write_text(json.dumps({"path": str(path), "reason": reason}))
+        return reason
+
+    def _record(self, path: Path) -> Path | None:
+        if self.folder is None:
+            return None
+        return self.folder / f"{sha256(str(path).encode()).hexdigest()[:32]}.json"
 
 
 _DDL_TYPES = {
@@ -235,10 +307,22 @@ class ParquetReader(FileReader):
     def columns(self, paths: Sequence[Path]) -> Iterable[Column]:
         import pyarrow.parquet as pq
 
-        return _leaves(pq.read_schema(paths[0]))
+        return _leaves(pq.read_schema(readable_parquet(paths) or paths[0]))
 
     def batches(self, path: Path, stream: Stream) -> Iterator[pa.RecordBatch]:
-        return (rows for _, rows in parquet_rows(path, stream, BATCH_ROWS))
+        if path.stat().st_size:  # Spark passes over empty files
+            yield from (rows for _, rows in parquet_rows(path, stream, BATCH_ROWS))
+
+
+def readable_parquet(paths: Iterable[Path]) -> Path | None:
+    """Returns the first file whose footer can be read."""
+    import pyarrow.parquet as pq
+
+    for path in paths:
+        with suppress(*UNREADABLE):
+            pq.read_schema(path)
+            return path
+    return None
 
 
 def parquet_rows(
@@ -247,7 +331,8 @@ def parquet_rows(
     """Yields the rows of a file, or of one of its parts, in batches of at most `most`: (place of the first
     row in the file, rows). A part has whole row groups.
 
-    Only the stream's columns are read. One that the file lacks is missing in all rows.
+    Only the stream's columns are read. One that the file lacks is missing in all rows. Raises Damaged where
+    the file is whole and its rows are not.
     """
     import pyarrow.parquet as pq
 
@@ -255,12 +340,16 @@ def parquet_rows(
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         groups = range(part * len(sizes) // parts, (part + 1) * len(sizes) // parts)
         leaves = _named_alike(stream, [file.schema.column(leaf).path for leaf in range(len(file.schema))])
+        _check_types(file.schema_arrow, stream, leaves)
         place = sum(sizes[: groups.start])
         if not groups:
             return
-        for rows in file.iter_batches(most, row_groups=groups, columns=list(leaves.values())):
-            yield place, _fitted(pa.Table.from_batches([rows]), stream, leaves)
-            place += rows.num_rows
+        try:
+            for rows in file.iter_batches(most, row_groups=groups, columns=list(leaves.values())):
+                yield place, _fitted(pa.Table.from_batches([rows]), stream, leaves)
+                place += rows.num_rows
+        except UNREADABLE as error:
+            raise Damaged.at(place, error) from None
 
 
 def _named_alike(stream: Stream, leaves: Sequence[str]) -> dict[str, str]:
@@ -273,16 +362,10 @@ def _named_alike(stream: Stream, leaves: Sequence[str]) -> dict[str, str]:
     return {name: leaf for name, leaf in found.items() if leaf is not None}
 
 
-def _leaves(fields: Iterable[pa.Field], above: str = "") -> Iterator[Column]:
+def _leaves(fields: Iterable[pa.Field]) -> Iterator[Column]:
     """Yields the columns of a stream: nested ones under their paths."""
-    for field in fields:
-        name = f"{above}{field.name}"
-        if pa.types.is_struct(field.type):
-            yield from _leaves(
-                (field.type.field(index) for index in range(field.type.num_fields)), f"{name}."
-            )
-            continue
-        kind = _column_type(field.type)
+    for name, found in _leaf_types(fields):
+        kind = _column_type(found)
         if kind is not None:
             yield Column(name, kind)
 
@@ -326,14 +409,36 @@ def _of_type(values: pa.Array, column: Column) -> pa.Array:
     kind, wanted = values.type, ARROW_TYPES[column.type]
     if pa.types.is_null(kind) or kind == wanted:
         return values.cast(wanted)
-    if pa.types.is_duration(kind):  # plain integers in the file; only Arrow writes beside them what they are
-        kind = pa.int64()
-    found = ColumnType.STRING if _is_bytes(kind) else _column_type(kind)
-    if found is not column.type and (found, column.type) != (ColumnType.INT, ColumnType.FLOAT):
-        raise pa.ArrowInvalid(f"its column {column.name} is of type {kind}, that of the stream {column.type}")
     if pa.types.is_decimal(kind):
         values = values.cast(pa.string())  # directly, the last bit is often wrong
     return values.cast(wanted, safe=column.type in (ColumnType.INT, ColumnType.STRING))
+
+
+def _check_types(schema: pa.Schema, stream: Stream, leaves: Mapping[str, str]) -> None:
+    """Raises ArrowInvalid for a file with a column that cannot be read into that of the stream."""
+    kinds = dict(_leaf_types(schema))
+    for column in stream.columns:
+        kind = kinds.get(leaves.get(column.name, ""))
+        if kind is None or pa.types.is_null(kind):
+            continue
+        if pa.types.is_duration(
+            kind
+        ):  # plain integers in the file; only Arrow says beside them what they are
+            kind = pa.int64()
+        found = ColumnType.STRING if _is_bytes(kind) else _column_type(kind)
+        if found is not column.type and (found, column.type) != (ColumnType.INT, ColumnType.FLOAT):
+            raise pa.ArrowInvalid(
+                f"its column {column.name} is of type {kind}, that of the stream {column.type}"
+            )
+
+
+def _leaf_types(fields: Iterable[pa.Field], above: str = "") -> Iterator[tuple[str, pa.DataType]]:
+    for field in fields:
+        name = f"{above}{field.name}"
+        if pa.types.is_struct(field.type):
+            yield from _leaf_types(field.type, f"{name}.")
+        else:
+            yield name, field.type
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -445,10 +550,10 @@ def _opened(path: Path) -> io.TextIOWrapper:
     )
 
 
-def _corrupt(contents: Sequence[str], stream: Stream) -> pa.RecordBatch:
+def _corrupt(contents: Sequence[str], stream: Stream, reasons: Sequence[str] | None = None) -> pa.RecordBatch:
     """Returns rows of which only the content is known."""
     columns = [pa.nulls(len(contents), ARROW_TYPES[column.type]) for column in stream.columns]
-    return marked(columns, stream, np.ones(len(contents), bool), contents)
+    return marked(columns, stream, np.ones(len(contents), bool), contents, reasons)
 
 
 # --- json ---

@@ -14,9 +14,10 @@ from anabranch.model.operators import Operator
 from anabranch.model.stream import Time
 from anabranch.model.subscription import Subscription
 
-#: Sources that are files below a path, and all sources.
+#: Sources that are files below a path, those whose items come as they happen, and all sources.
 FILE_FORMATS = ("parquet", "json", "csv", "xml")
-SOURCE_FORMATS = (*FILE_FORMATS, "kafka", "rate", "generator")
+LIVE_FORMATS = ("kafka", "rate", "generator")
+SOURCE_FORMATS = (*FILE_FORMATS, *LIVE_FORMATS)
 
 SINK_FORMATS = ("parquet", "json", "kafka")
 

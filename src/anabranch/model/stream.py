@@ -25,7 +25,11 @@ class Stream:
     for a timestamp these are seconds, kept here in microseconds like the timestamps themselves. `unit` is
     that of distances where `metric` is haversine: km, m or miles; None is km. `apart` are the families that
     have a Spark query of their own (model/branch.py), `operators` the functions of users that queries may
-    call. A `flow` is a part of another stream, which comes from another site (chain/flows.py).
+    call. A `flow` is a part of another stream, which comes from another site (chain/flows.py). `on_bad_file`
+    says what becomes of a file that cannot be read: "reject" it, or "stop".
+
+    An item may be `max_step` ahead of the greatest time seen or, where the source is live and its times are
+    timestamps, `max_ahead` of the machine's clock; None is no limit. A job says both as `max_step`.
     """
 
     name: str
@@ -42,6 +46,9 @@ class Stream:
     expire: Time | None = None
     unit: str | None = None
     apart: tuple[str, ...] = ()
+    on_bad_file: str = "reject"
+    max_step: Time | None = None
+    max_ahead: Time | None = None
     operators: tuple[Operator, ...] = ()
     flow: bool = False
 

@@ -11,6 +11,7 @@
         control/<branch>/                queries that begin and end, for the next batch
         back/<branch>/                   back packets for the next batch
         parcels/<branch>/                large packets of the batch that runs
+        unreadable/<branch>/             files of the source that became dead letters
         lock                             locked by the job that runs
 
 A branch is what one Spark query runs: `<stream>`, or `<stream>.<family>` for a family that is set apart.
@@ -64,6 +65,9 @@ class Layout:
 
     def back(self, branch: str) -> Path:
         return self.hidden / "back" / branch
+
+    def unreadable(self, branch: str) -> Path:
+        return self.hidden / "unreadable" / branch
 
     def parcels(self, branch: str) -> Path:
         return self.hidden / "parcels" / branch

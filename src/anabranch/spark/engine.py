@@ -394,7 +394,11 @@ class Engine:
         with as_run_errors():
             return BranchQuery(
                 self.spark,
-                partial(sources.packets, self.spark, declaration, schema, stream),
+                partial(
+                    sources.packets,
+                    *(self.spark, declaration, schema, stream),
+                    unreadable=self.layout.unreadable(branch.name),
+                ),
                 chains_of(stream, branch, division),
                 Destination(self.layout, branch, self.sink, subscribers, division.first_batch),
                 ControlFiles(folder, self.catalog, branch),

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.chain.arrow_columns import arrow_schema
-from anabranch.chain.dead_letters import CORRUPT, REASON, checked
+from anabranch.chain.dead_letters import CORRUPT, REASON, checked, dead_letter
 from anabranch.chain.order import SOURCE_ORDER
 from anabranch.chain.packets import ORDER, Kind, Packet
 from anabranch.chain.stages import ROUTE, Sender
-from anabranch.job.source_files import parquet_rows, told_of
+from anabranch.job.source_files import UNREADABLE, Damaged, UnreadableFiles, parquet_rows
 from anabranch.job.text_values import csv_lines, typed_rows
 from anabranch.model.stream import Stream
 from anabranch.spark.rows import columns_of, local_path, record_batch
@@ -77,12 +77,15 @@ def row_router(
     return _router(packing, partitions, parcels)
 
 
-def file_router(stream: Stream, partitions: int, parcels: str | None = None) -> Router:
+def file_router(
+    stream: Stream, partitions: int, parcels: str | None = None, unreadable: UnreadableFiles | None = None
+) -> Router:
     """The function for mapInArrow on names of parquet files (FILE_COLUMNS): it reads them."""
 
     def packing(batches: Iterator[pa.RecordBatch], task: int) -> Iterator[list[Packet]]:
         packets, rows = list[Packet](), 0
-        for packet in file_packets((file for batch in batches for file in batch.to_pylist()), stream):
+        files = (file for batch in batches for file in batch.to_pylist())
+        for packet in file_packets(files, stream, unreadable or UnreadableFiles(stream)):
             packets.append(packet)
             rows += packet.rows.num_rows
             if rows >= PACKET_ROWS:
@@ -111,14 +114,18 @@ def _router(packing: Packing, partitions: int, parcels: str | None) -> Router:
     return route
 
 
-def file_packets(files: Iterable[Mapping[str, Any]], stream: Stream) -> Iterator[Packet]:
+def file_packets(
+    files: Iterable[Mapping[str, Any]], stream: Stream, unreadable: UnreadableFiles
+) -> Iterator[Packet]:
     """The packets of files, each with the columns FILE_COLUMNS. Source order within a file is the place of a
-    packet's first row.
+    packet's first row. A file that cannot be read is one dead letter.
     """
     for file in files:
-        path = local_path(file["path"])
-        with told_of(stream.name, [path]):
-            for place, rows in parquet_rows(path, stream, PACKET_ROWS, file["part"], file["parts"]):
+        path, damaged = local_path(file["path"]), False
+        reason = unreadable.known(path)
+        try:
+            parts = () if reason else parquet_rows(path, stream, PACKET_ROWS, file["part"], file["parts"])
+            for place, rows in parts:
                 good, dead = checked(rows, stream)
                 if dead.num_rows:
                     yield Packet(ORDER, 0, Kind.DEAD, dead)
@@ -126,6 +133,10 @@ def file_packets(files: Iterable[Mapping[str, Any]], stream: Stream) -> Iterator
                     yield Packet(
                         ORDER, 0, Kind.ITEMS, good, {"source": [file["modified"], path.as_uri(), place]}
                     )
+        except UNREADABLE as error:
+            reason, damaged = unreadable.reason(path, error), isinstance(error, Damaged)
+        if reason and (damaged or file["part"] == 0):
+            yield Packet(ORDER, 0, Kind.DEAD, dead_letter(reason, str(path)))
 
 
 def packed(batch: pa.RecordBatch, stream: Stream, task: int, first: int) -> Iterator[Packet]:

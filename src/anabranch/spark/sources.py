@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -27,11 +28,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from anabranch.chain.dead_letters import CORRUPT
+from anabranch.chain.dead_letters import CORRUPT, NOW
 from anabranch.chain.order import SOURCE_ORDER
 from anabranch.job.dtd import Dtd, Elements, read_dtd
 from anabranch.job.generated_streams import schema_of
-from anabranch.job.source_files import files_below, missing_words
+from anabranch.job.source_files import UnreadableFiles, files_below, missing_words, readable_parquet
 from anabranch.job.sources import has_wildcards
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
@@ -73,11 +74,16 @@ def packets(
     stream: Stream,
     partitions: int,
     parcels: str | None = None,
+    unreadable: Path | None = None,
 ) -> DataFrame:
-    """The streaming DataFrame of a source's packets: rows of spark/rows.DDL."""
+    """The streaming DataFrame of a source's packets: rows of spark/rows.DDL. `unreadable` is a folder that
+    remembers which files cannot be read.
+    """
     if is_read_by_name(spark, declaration.source):
         files = file_names(spark, declaration.source, _parts(spark, declaration.source))
-        return files.mapInArrow(file_router(stream, partitions, parcels), DDL)
+        return files.mapInArrow(
+            file_router(stream, partitions, parcels, UnreadableFiles(stream, unreadable)), DDL
+        )
     rows = read(spark, declaration, schema, stream)
     texts = _text_fields(declaration.source) if has_text_fields(declaration.source) else None
     return rows.mapInArrow(row_router(stream, partitions, parcels, texts), DDL)
@@ -113,6 +119,10 @@ def read(
     if has_text_fields(declaration.source):
         leaves = {name: F.col(f"`{name}`") for name in schema.names}
     columns = [leaves[column.name].alias(f"c{index}") for index, column in enumerate(stream.columns)]
+    if (
+        stream.max_ahead is not None
+    ):  # Spark logs it with the offsets of the batch, and a replay reads it there
+        places = [*places, F.unix_micros(F.current_timestamp()).alias(NOW)]
     return frame.select(*columns, *places)
 
 
@@ -203,7 +213,7 @@ def _schema(spark: SparkSession, declaration: StreamDeclaration) -> T.StructType
         texts, time = has_text_fields(source), declaration.settings.get("time")
         options = _options(source) | {"inferSchema": str(source.format == "csv" and not texts).lower()}
         reader = spark.read.format(source.format).options(**options)
-        frame = reader.load(source.path)
+        frame = reader.load(_readable(spark, source))
         found = frame.schema
         if texts:
             found = types_of_texts(frame, missing_words(source), time, declaration.name)
@@ -216,6 +226,15 @@ def _schema(spark: SparkSession, declaration: StreamDeclaration) -> T.StructType
         raise JobError(f"stream {declaration.name}: {_first_line(error)}") from error
     except PySparkException as error:
         raise JobError(f"stream {declaration.name}: cannot read its schema: {_first_line(error)}") from error
+
+
+def _readable(spark: SparkSession, source: Source) -> str | None:
+    """The path; or a file of those that it names, if the first one cannot be read."""
+    if source.format != "parquet" or not _is_local(spark, source):
+        return source.path
+    paths = list(files_below(_plain(source)))
+    good = readable_parquet(paths)
+    return source.path if good is None or good == paths[0] else str(good)
 
 
 def _row(source: Source) -> str | None:
