@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from anabranch.families.moving.spec import Box, Circle, KNearest, Moving
@@ -19,6 +21,10 @@ GOOD = {
     "SELECT OBJECTS WITHIN 10 OF OBJECT 1.5 FROM units": Moving(Circle(10.0), "1.5"),
     "SELECT OBJECTS WITHIN 10 OF OBJECT '017' FROM units": Moving(Circle(10.0), "017"),
     "SELECT OBJECTS WITHIN 10 OF OBJECT '017' FROM police": Moving(Circle(10.0), "17"),
+    "SELECT OBJECTS WITHIN 10 OF OBJECT 17.0 FROM police": Moving(Circle(10.0), "17"),
+    "SELECT OBJECTS WITHIN 10 OF OBJECT '1.7e1' FROM police FOR OBJECT 1.0": Moving(
+        Circle(10.0), "17", issuer="1"
+    ),
     "SELECT OBJECTS WITHIN 0 OF (-1, 2.5) FROM units": Moving(Circle(0.0), (-1.0, 2.5)),
     "SELECT OBJECTS IN BOX 4 BY 2 AROUND (3.5, 1.0) FROM units": Moving(Box(4.0, 2.0), (3.5, 1.0)),
     "SELECT OBJECTS IN BOX 4 BY 2 AROUND OBJECT 'f' FROM units": Moving(Box(4.0, 2.0), "f"),
@@ -73,6 +79,11 @@ BAD = [
         "objects of stream police are whole numbers; 'f' is not",
     ),
     ("SELECT OBJECTS WITHIN 5 OF (1, 2) FROM police FOR OBJECT [[1.5]]", "whole numbers"),
+    ("SELECT OBJECTS WITHIN 5 OF OBJECT [['1e99999999']] FROM police", "whole numbers"),
+    (
+        "SELECT OBJECTS WITHIN 5 OF [[(1, 90.5)]] FROM globe",
+        "the point is beyond a pole: its latitude is 90.5, and latitudes are from -90 to 90",
+    ),
     (
         "SELECT [[sum(x)]] WITHIN 5 OF (1, 2) FROM units",
         "count(*), min(x), max(x), min(y) and max(y)",
@@ -101,5 +112,14 @@ BAD = [
 def test_refused(marked: str, fragments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     flat = stream("flat", "id:string x:float t:int", time="t", object="id", position=("x",))
     monkeypatch.setitem(STREAMS, "flat", flat)
+    monkeypatch.setitem(STREAMS, "globe", replace(STREAMS["units"], name="globe", metric="haversine"))
     monkeypatch.setitem(STREAMS, "lost", stream("lost", "id:string t:int", time="t", object="id"))
     refused(marked, *fragments)
+
+
+def test_objects_of_a_column_of_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = "id:float x:float y:float t:int"
+    monkeypatch.setitem(STREAMS, "f", stream("f", columns, time="t", object="id", position=("x", "y")))
+    for written, name in (("1", "1"), ("1.0", "1"), ("0.5", "0.5"), ("'1.50'", "1.5")):
+        bound = compile_query(f"SELECT OBJECTS WITHIN 1 OF OBJECT {written} FROM f", STREAMS)
+        assert bound.spec == Moving(Circle(1.0), name)

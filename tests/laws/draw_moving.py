@@ -33,8 +33,14 @@ INTEGERS = [-2, 0, 3, 9, 10]
 #: Corners of the regions of every layout below are among the products of these, so that borders are met.
 PLACES = [-3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0]
 FAR = [-1000.0, 77.7, 1e6]
-#: On a globe as well: both poles, and either side of the date line.
-POLAR = [-90.0, 90.0, 179.5, -179.5, 180.0]
+#: On a globe as well: both poles, and either side of the date line; longitudes as somebody counts them, from
+#: Greenwich both ways, from it eastward, or by turns.
+POLAR = [-90.0, 90.0]
+LONGITUDES = [
+    [179.5, -179.5, 180.0, -180.0, -1.0],
+    [179.5, 180.5, 180.0, 359.0, 300.0, 190.0],
+    [179.5, 180.5, -179.5, 359.5, -0.5, 540.0, 361.0, -360.0],
+]
 
 #: The regional servers: one, grids with points outside, rectangles that overlap and leave gaps, no bounds.
 LAYOUTS: list[dict[str, Any]] = [
@@ -42,6 +48,7 @@ LAYOUTS: list[dict[str, Any]] = [
     {"regions": (1, 1), "bounds": ((-3, 3), (-3, 3))},
     {"regions": (3, 3), "bounds": ((-3, 3), (-3, 3))},
     {"regions": (4, 2), "bounds": ((-1, 1), (0, 2))},
+    {"regions": (4, 1), "bounds": ((0, 360), (-90, 90))},
     {
         "regions": (
             (-3.0, -3.0, 0.0, 0.0),
@@ -139,11 +146,14 @@ def items_of(pick: Pick, stream: Stream, names: list[Any]) -> pa.RecordBatch:
     count = pick([20, 35, 50, 35, 50, 8, 1, 0])
     lateness = int(stream.lateness / _TICKS[stream.time_type][1])
     few = [pick(PLACES) for _ in range(4)]  # so that objects meet, tie and come back
-    places = few * 5 + (POLAR if stream.metric == "haversine" else FAR)
+    globe = stream.metric == "haversine"
+    places = few * 5 + (POLAR if globe else FAR)
+    turned = [pick([place, place, place + 360.0]) for place in few]
+    across = [*turned, *few, *pick(LONGITUDES)] if globe else places
     whole = [*range(-3, 4), *range(-3, 4), None]
     choices: dict[str, list[Any]] = {
         "o": [*names * 4, None],
-        "x": [*places, None, float("nan"), float("inf")],
+        "x": [*across, None, float("nan"), float("inf")],
         "y": [*places, None] if stream.type_of("y") is ColumnType.FLOAT else whole,
         "side": ["friend", "friend", "foe", None],
         "n": [0, 1, 2, 3, None],
@@ -163,7 +173,8 @@ def asked_of(
     nobody = "12345" if stream.type_of("o") is ColumnType.INT else "nobody"
     shape = pick(shapes or (SHAPES if stream.metric == "euclidean" else GLOBE_SHAPES))
     focal = pick([*objects * 3, nobody, *[None] * len(objects)])
-    focal = (pick(PLACES), pick(PLACES)) if focal is None else focal
+    across = PLACES if stream.metric == "euclidean" else [*PLACES, *LONGITUDES[2]]
+    focal = (pick(across), pick(PLACES)) if focal is None else focal
     value = None if isinstance(shape, KNearest) else pick(VALUES)
     spec = Moving(shape, focal, pick(CONDITIONS), value, pick([None, *objects]))
     after, length = pick([*[None] * 12, *range(-6, 40, 4)]), pick([*[None] * 12, *range(0, 60, 6)])

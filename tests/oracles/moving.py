@@ -61,7 +61,9 @@ def _answer(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
                 x, y = _position(stream, last[name])
                 row = {"at": _shown(stream, tick), "op": op, "object": name, "x": x, "y": y}
                 row["distance"] = None if focal is None else _distance(stream, (x, y), focal)
-                rows.append(row | ({"complete": True} if isinstance(spec.shape, KNearest) else {}))
+                if isinstance(spec.shape, KNearest):
+                    row["complete"] = len(now) == spec.shape.k
+                rows.append(row)
         before = now
     return rows
 
@@ -148,8 +150,9 @@ def _distance(stream: Stream, point: Point, focal: Point) -> float:
     if stream.metric != "haversine":
         dx, dy = point[0] - focal[0], point[1] - focal[1]
         return math.sqrt(dx * dx + dy * dy)
-    (lon, lat), (focal_lon, focal_lat) = [(math.radians(x), math.radians(y)) for x, y in (point, focal)]
-    across, along = math.sin((lon - focal_lon) / 2), math.sin((lat - focal_lat) / 2)
+    lat, focal_lat = math.radians(point[1]), math.radians(focal[1])
+    across = math.sin(math.radians(math.remainder(point[0] - focal[0], 360)) / 2)
+    along = math.sin((lat - focal_lat) / 2)
     chord = along * along + math.cos(lat) * math.cos(focal_lat) * across * across
     return 2 * _radius(stream) * math.asin(min(1.0, math.sqrt(chord)))
 

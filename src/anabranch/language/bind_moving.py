@@ -6,6 +6,11 @@ Never: a stream without `object`, `time` and a position of two coordinates.
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
+import pyarrow as pa
+
 from anabranch.families.moving.spec import Box, Circle, KNearest, Moving, Shape
 from anabranch.language import syntax as s
 from anabranch.language.clauses import Clauses
@@ -74,21 +79,43 @@ def _focal(focal: s.Focal, stream: Stream, text: str) -> str | tuple[float, floa
             focal.span,
         )
     x, y = (real(coordinate, text) for coordinate in focal.coordinates)
+    if stream.metric == "haversine" and abs(y) > 90:
+        raise refuse(
+            f"the point is beyond a pole: its latitude is {y:g}, and latitudes are from -90 to 90", focal.span
+        )
     return x, y
 
 
 def _object(name: s.Expression, stream: Stream, text: str) -> str:
-    """An object's name, always a string: OBJECT 17 and OBJECT '17' are the same."""
+    """An object's name, always a string: OBJECT 17, OBJECT 17.0 and OBJECT '17' are the same in a column of
+    numbers.
+    """
     written = str(word_or_number(name, text))
     assert stream.object is not None
-    if stream.type_of(stream.object) is not ColumnType.INT:
+    kind = stream.type_of(stream.object)
+    if kind not in (ColumnType.INT, ColumnType.FLOAT):
         return written
     try:
-        return str(int(written))
+        return _whole_number(written) if kind is ColumnType.INT else _shown_float(written)
     except ValueError:
+        what = "whole numbers" if kind is ColumnType.INT else "numbers"
         raise refuse(
-            f"the objects of stream {stream.name} are whole numbers; '{short(written)}' is not", name.span
+            f"the objects of stream {stream.name} are {what}; '{short(written)}' is not", name.span
         ) from None
+
+
+def _whole_number(written: str) -> str:
+    if not math.isfinite(float(written)):
+        raise ValueError(written)
+    value = Fraction(written)
+    if value.denominator != 1:
+        raise ValueError(written)
+    return str(int(value))
+
+
+def _shown_float(written: str) -> str:
+    """A number as the names of objects in a column of floats are written."""
+    return str(pa.scalar(float(written)).cast(pa.string()).as_py())
 
 
 def _value(call: s.Call, stream: Stream, text: str) -> str:

@@ -232,3 +232,44 @@ def test_an_empty_stream() -> None:
         PLANE, pa.RecordBatch.from_pylist([], schema=rows_of(PLANE, []).schema), (Asked("q", NEAR),), "moving"
     )
     assert run_local(case, zones=2).results == {"q": []}
+
+
+@pytest.mark.parametrize("zones", [1, 3])
+def test_a_query_for_more_nearest_objects_than_there_can_be(zones: int) -> None:
+    """Lists are as long as there are objects, not as k; they grow with the objects."""
+    rows = [(float(n // 50), f"o{n % 150}", n % 150 / 10.0, 0.0) for n in range(450)]
+    queries = (Asked("all", Moving(KNearest(4_000_000_000), "o0").to_json()),)
+    case = Case(WHOLE, rows_of(WHOLE, rows), queries, "moving")
+    outcome = run_local(case, cuts=[60, 130, 300], zones=zones, stops=[2])
+    assert outcome.results == moving_oracle(case)
+    assert not any(row["complete"] for row in outcome.results["all"])
+
+
+def test_a_tick_that_is_far_shorter_than_the_time_between_reports() -> None:
+    tiny = replace(PLANE, tick=1e-12, expire=2.0)
+    spec = Moving(Circle(2), "f").to_json()
+    rows = [(0.0, "f", 0.0, 0.0), (1.5, "a", 1.0, 0.0), (4.0, "f", 0.5, 0.0), (5.0, "b", 9.0, 9.0)]
+    runner = _run(tiny, [(rows, [Activate(0, "q", spec)])], 2)
+    found = [(round(row[0], 9), *row[1:3]) for row in _answers(runner, "q", spec)]
+    assert found == [(1.5, "+", "a"), (2.0, "-", "a")]
+
+
+@pytest.mark.parametrize("zones", [1, 4])
+def test_regions_without_bounds_lie_over_the_first_batch(zones: int) -> None:
+    """All is at the first server until then; a line says what the bounds are."""
+    stream = replace(WHOLE, bounds=(), regions=(2, 2))
+    batches = [
+        ([(0.0, "a", 10.0, 0.0), (0.0, "b", 20.0, 8.0), (1.0, "c", 12.0, 7.0)], [Activate(0, "q", NEAR)]),
+        ([(2.0, "d", 99.0, 99.0)], []),
+        ([(3.0, "a", 19.0, 1.0), (4.0, "d", 0.0, 0.0)], []),
+    ]
+    runner = _run(stream, batches, zones)
+    (line,) = [note["warning"] for note in runner.notes if "warning" in note]
+    assert "stream units has regions and no bounds" in line
+    assert "bounds = [[10.0, 20.0], [0.0, 8.0]]" in line
+    held = [
+        sum(len((state.get(key) or {})["who"]) for key in state.keys("objects/"))
+        for (_, stage, _), state in sorted(runner.states.items())
+        if stage == 2
+    ]
+    assert held == ([4] if zones == 1 else [1, 1, 1, 1])

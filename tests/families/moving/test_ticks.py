@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.families.moving.servers import Ticks, final_tick
+from anabranch.families.moving.servers import MOST_TICKS, Ticks, final_tick
 
 _whole = st.tuples(st.integers(-50, 50), st.integers(1, 7))
 _real = st.tuples(st.floats(-50, 50), st.sampled_from([0.1, 0.25, 0.3, 1.0, 1 / 3, 7.7]))
@@ -23,6 +23,17 @@ def test_first_ticks(settings: tuple, ahead: float, by: float) -> None:
     assert ticks.first_beyond(times, by)[0] == next(n for n, moment in enumerate(at) if moment - time > by)
     assert ticks.first_after(time) == next(n for n, moment in enumerate(at) if moment > time)
     assert ticks.last_before(time) == max((n for n, moment in enumerate(at) if moment <= time), default=-1)
+
+
+def test_ticks_that_times_cannot_tell_apart() -> None:
+    """Ticks far shorter than the least difference of two times are found by halving, not one by one."""
+    ticks = Ticks(1e9, 1e-12)
+    times = np.array([1e9, 1e9 + 1e-6, 1e9 + 5e4])
+    found = ticks.first_at(times)
+    assert (ticks.times(found) == times).all()
+    assert (ticks.times(found[1:] - 1) < times[1:]).all()
+    assert [ticks.first_after(time) for time in times] == [ticks.last_before(time) + 1 for time in times]
+    assert Ticks(0, 1e-12).first_after(1e20) == MOST_TICKS
 
 
 def test_before_the_origin() -> None:

@@ -18,7 +18,7 @@ from anabranch.chain.balance import Patience
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.chain.state import Arrays, State
 from anabranch.families.moving import servers
-from anabranch.families.moving.kernels.arrays import NEAREST, OBJECTS, QUERY_BLOCK
+from anabranch.families.moving.kernels.arrays import MINUS_OF_K, NEAREST, OBJECTS, PLUS_OF_K, QUERY_BLOCK
 from anabranch.families.moving.kernels.assemble_fragments import (
     CANDIDATE,
     FRAGMENT,
@@ -154,7 +154,7 @@ class Assemble(MovingStage):
             "x": pa.array(tuples["x"][order]),
             "y": pa.array(tuples["y"][order]),
             "distance": pa.array(far, mask=np.isnan(far)) if np.isnan(far).any() else pa.array(far),
-            "complete": _complete(table.slots["mode"][slot] == NEAREST),
+            "complete": _complete(table.slots["mode"][slot] == NEAREST, tuples["op"][order]),
         }
         return [Packet(DELIVER, 0, Kind.RESULT, pa.record_batch(columns), {"table": MOVING})]
 
@@ -220,11 +220,11 @@ def _ops(enters: Bools) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(enters), pa.py_buffer(offsets), pa.py_buffer(signs))
 
 
-def _complete(nearest: Bools) -> pa.BooleanArray:
-    """Returns true for rows of nearest objects, which are always complete, and null for the others."""
+def _complete(nearest: Bools, op: Ints) -> pa.BooleanArray:
+    """Returns for rows of nearest objects whether the answer holds k of them, and null for the others."""
     if not nearest.any():
         return pa.nulls(len(nearest), pa.bool_())
-    return pa.array(np.ones(len(nearest), bool), mask=~nearest)
+    return pa.array((op == PLUS_OF_K) | (op == MINUS_OF_K), mask=~nearest)
 
 
 def _subscriptions(state: State, table: ParticipatingServers, slots: Ints) -> pa.DictionaryArray:
@@ -292,15 +292,26 @@ class ParticipatingServers:
         self.slots["mode"][slot] = plan.mode
         if plan.mode == NEAREST:
             self.slots["k"][slot] = plan.k
-            self.slots["first"][slot] = self._list_starts.take(plan.k)
-            if self._list_starts.end > len(self._entries):
-                self._entries = grown(self._entries, 2 * self._list_starts.end, len(self._entries))
+            self._start_list(slot, plan.k)
+
+    def _start_list(self, slot: int, k: int) -> None:
+        self.slots["first"][slot] = self._list_starts.take(slot, k)
+        if self._list_starts.end > len(self._entries):
+            self._entries = grown(self._entries, 2 * self._list_starts.end, len(self._entries))
+
+    def _fit_lists(self) -> None:
+        """Makes lists longer that all objects could be in."""
+        for slot, k, start in self._list_starts.outgrown(len(self.names.arrays.start)):
+            entries = self._entries[start : start + int(self.slots["size"][slot])].copy()
+            self._start_list(slot, k)
+            first = int(self.slots["first"][slot])
+            self._entries[first : first + len(entries)] = entries
 
     def remove(self, number: int) -> None:
         slot = self.slot_of.pop(number)
         self._slot_table = self._names = None
         if self.slots["mode"][slot] == NEAREST:
-            self._list_starts.give_back(int(self.slots["k"][slot]), int(self.slots["first"][slot]))
+            self._list_starts.give_back(slot)
             self._dirty_lists[slot // QUERY_BLOCK] = 1
         elif self.slots["mode"][slot] != OBJECTS:
             self._dirty_values[slot // QUERY_BLOCK] = 1
@@ -348,7 +359,8 @@ class ParticipatingServers:
         return LocalValues(**columns, dirty=self._dirty_values)
 
     def lists(self) -> CandidateLists:
-        """Returns the lists as kernels take them; valid until a query is added."""
+        """Returns the lists as kernels take them; valid until a query or an object is added."""
+        self._fit_lists()
         columns = {name: self.slots[name] for name in ("k", "first", "size")}
         return CandidateLists(**columns, dirty=self._dirty_lists, entries=self._entries)
 
@@ -357,6 +369,7 @@ class ParticipatingServers:
     @staticmethod
     def load(state: State, zones: int, plans: dict[int, MovingPlan]) -> ParticipatingServers:
         table = ParticipatingServers(zones, ObjectNames.load(state))
+        table._fit_lists()
         chunks = {key: state.get(key) or {} for prefix in (_VALUES, _LISTS) for key in state.keys(prefix)}
         if chunks:
             table.slots.restore(np.concatenate([chunk["slot"] for chunk in chunks.values()]))

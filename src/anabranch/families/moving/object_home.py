@@ -64,6 +64,7 @@ from anabranch.families.moving.query_plans import (
     last_ticks,
     plans,
 )
+from anabranch.families.moving.regional_server import grid_xs
 from anabranch.families.moving.servers import MovingStage, Ticks, final_tick, progress_of, ticks_of
 from anabranch.model.arrays import Array, Bools, Floats, Ints, Words
 from anabranch.model.stream import Stream
@@ -94,8 +95,8 @@ class ObjectHome(MovingStage):
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         reports, searched = state.cached(_HOME_OBJECTS, state.keys(), lambda: self._loaded(state))
-        for packet in servers.of_kind(packets, servers.SPLITS):
-            self._adopt_splits(reports, self.put_splits(state, packet))
+        for packet in servers.of_kind(packets, servers.SPLITS, servers.LAYOUT):
+            self._adopt_layout(reports, self.new_layout(state, packet))
         new_queries: list[int] = []
         for packet in packets:
             if packet.kind is Kind.ITEMS:
@@ -103,6 +104,8 @@ class ObjectHome(MovingStage):
             elif packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
                 new_queries += self._apply_control(reports, state, packet)
         out = self._new_names(reports, zone) + self._divide(zone, state, packets)
+        if self.lacks_bounds(state):
+            out += self._bounds(zone, packets)
         if searched is not None:
             out += self._adopt_searches(searched, zone, state, new_queries, packets)
         progress = progress_of(packets)
@@ -135,9 +138,9 @@ class ObjectHome(MovingStage):
             reports.conditions.remove(gone)
         return [query.number for query in activated]
 
-    def _adopt_splits(self, reports: ObjectReports, layout: RegionLayout) -> None:
+    def _adopt_layout(self, reports: ObjectReports, layout: RegionLayout) -> None:
         """From now on objects belong to servers as this layout says."""
-        reports.assign(lambda x, y: zones_of(self.metric, layout, x, y))
+        reports.assign(lambda x, y: zones_of(layout, x, y))
 
     def _adopt_searches(
         self,
@@ -160,6 +163,16 @@ class ObjectHome(MovingStage):
             searched.clear(state)
         return searched.adopt(sent, {number % self.zones for number in nearest}, zone)
 
+    def _bounds(self, zone: int, packets: Sequence[Packet]) -> list[Packet]:
+        """Returns the bounds of the positions in this batch, if it has any."""
+        items = [self._reports(packet.rows) for packet in packets if packet.kind is Kind.ITEMS]
+        positions = [[grid_xs(self.metric, x), y] for _, x, y in items if len(x)]
+        if not positions:
+            return []
+        x, y = (np.concatenate(axis) for axis in zip(*positions, strict=True))
+        bounds = [[x.min().item(), x.max().item()], [y.min().item(), y.max().item()]]
+        return [servers.message(servers.REGION, 0, servers.BOUNDS, {}, zone, bounds=bounds)]
+
     def _divide(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         """Tells the region that has far more to do than the others to give some of it away."""
         sent = servers.of_kind(packets, servers.WORK)
@@ -174,8 +187,10 @@ class ObjectHome(MovingStage):
         facts = {"other": found.other, "share": found.share}
         return [servers.message(servers.REGION, found.hot, servers.DIVIDE, {}, zone, **facts)]
 
-    def _add_items(self, reports: ObjectReports, items: pa.RecordBatch) -> None:
-        """Adds items as reports. One without a name or a position is none."""
+    def _reports(self, items: pa.RecordBatch) -> tuple[pa.RecordBatch, Floats, Floats]:
+        """Returns the items that are reports, and their positions. One without a name or a position is
+        none.
+        """
         assert self.stream.object is not None
         x, y = (floats_of(items, column) for column in self.stream.position)
         objects = items.column(self.stream.object)
@@ -187,6 +202,11 @@ class ObjectHome(MovingStage):
         if not good.all():
             items = items.filter(pa.array(good))
             x, y = x[good], y[good]
+        return items, x, y
+
+    def _add_items(self, reports: ObjectReports, items: pa.RecordBatch) -> None:
+        assert self.stream.object is not None
+        items, x, y = self._reports(items)
         if not items.num_rows:
             return
         times = times_of(items, self.stream)

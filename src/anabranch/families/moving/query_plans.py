@@ -146,25 +146,40 @@ def finish(state: State, final: int, last: dict[int, int]) -> list[int]:
 
 
 class ListStarts:
-    """Where the lists of nearest objects of queries start in one long array. A list of k takes k entries, and
-    entries are used again by lists of the same k.
+    """Where the lists of nearest objects of queries start in one long array. A list of k takes k entries, or
+    as many as there are objects: nobody knows how many a query that asks for all of them will get. Entries
+    are used again by lists of the same length.
     """
 
     def __init__(self, first: int = 0) -> None:
         self.end = first
-        self.most_k = 0  # of all lists so far
+        self.longest = 0  # of all lists so far
+        self._objects = 64  # a list need not be longer
         self._free: dict[int, list[int]] = {}
+        self._lists: dict[int, tuple[int, int, int]] = {}  # by slot: k, length, start
 
-    def take(self, k: int) -> int:
-        self.most_k = max(self.most_k, k)
-        free = self._free.get(k)
-        if free:
-            return free.pop()
-        self.end += k
-        return self.end - k
+    def take(self, slot: int, k: int) -> int:
+        """Returns where the list of a query begins."""
+        length = min(k, self._objects)
+        self.longest = max(self.longest, length)
+        free = self._free.get(length)
+        start = free.pop() if free else self.end
+        self.end = max(self.end, start + length)
+        self._lists[slot] = (k, length, start)
+        return start
 
-    def give_back(self, k: int, start: int) -> None:
-        self._free.setdefault(k, []).append(start)
+    def give_back(self, slot: int) -> None:
+        _, length, start = self._lists.pop(slot)
+        self._free.setdefault(length, []).append(start)
+
+    def outgrown(self, objects: int) -> list[tuple[int, int, int]]:
+        """Returns (slot, k, old start) of the lists that may be too short for so many objects; each has to be
+        taken again, and its entries moved.
+        """
+        if objects <= self._objects:
+            return []
+        self._objects = max(objects, 2 * self._objects)
+        return [(slot, k, start) for slot, (k, length, start) in self._lists.items() if k > length]
 
 
 # conditions

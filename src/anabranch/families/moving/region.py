@@ -8,8 +8,7 @@ look at another region's objects, or a tick that is not final.
 
 Queries for the k nearest are not cut by regions but spread over the zones by their number: each zone has a
 second server for its own ones, with the objects in their search regions (nearest_server). Their results are
-sent once they are proven, so they are always `complete` (docs/decisions/nearest-objects.md). With one zone
-the two servers are one.
+sent once they are proven (docs/decisions/nearest-objects.md). With one zone the two servers are one.
 
 What a zone had to do are the moves it got and the rows it sent. In the batch in which all zones adopt a new
 table of splits, objects leave one server and enter the other in a tick that is over, where they are: what
@@ -19,6 +18,7 @@ they leave and what they enter cancels out. Splits decide where work is done, ne
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +39,8 @@ from anabranch.families.moving.kernels.arrays import (
 from anabranch.families.moving.kernels.object_names import ObjectNames
 from anabranch.families.moving.kernels.region_layout import (
     RegionLayout,
-    grid_xs,
+    layout_of,
+    layout_xs,
     participates,
     zones_of,
 )
@@ -63,7 +64,8 @@ from anabranch.families.moving.servers import (
     put_final,
     ticks_known,
 )
-from anabranch.model.arrays import Array
+from anabranch.model.arrays import Array, Ints
+from anabranch.model.stream import Stream
 
 SERVERS = "regional servers"
 _OF_QUERY = ("x", "y", "focal", "expires", "known")
@@ -74,7 +76,7 @@ class Region(MovingStage):
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         server, nearest = state.cached(SERVERS, state.keys(), lambda: self._loaded(state))
-        out = self._carry_out_splits(zone, state, server, packets)
+        out = self._carry_out_layout(zone, state, server, packets)
         for packet in packets:
             if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
                 self._apply_control(zone, state, server, nearest, packet)
@@ -160,14 +162,14 @@ class Region(MovingStage):
 
     # splits of hot zones
 
-    def _carry_out_splits(
+    def _carry_out_layout(
         self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
     ) -> list[Packet]:
-        """Returns the fragments of objects that change servers, where a new table of splits has come."""
+        """Returns the fragments of objects that change servers, where a new layout has come."""
         out: list[Packet] = []
-        for packet in servers.of_kind(packets, servers.SPLITS):
-            layout = self.put_splits(state, packet)
-            rows = carry_out_split(server, layout, zone, packet.facts["tick"], packets)
+        for packet in servers.of_kind(packets, servers.SPLITS, servers.LAYOUT):
+            layout = self.new_layout(state, packet)
+            rows = carry_out_layout(server, layout, zone, packet.facts["tick"], packets)
             out += self._fragments(zone, rows)
         return out
 
@@ -183,12 +185,17 @@ class Region(MovingStage):
     def _split(
         self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
     ) -> list[Packet]:
-        """Returns what this zone hands over, if home 0 tells it to."""
+        """Returns what this zone hands over, if home 0 tells it to, or if the bounds have become known."""
         out: list[Packet] = []
         for packet in servers.of_kind(packets, servers.DIVIDE):
             layout, tick = self.layout_now(state), final_before(state)
             other, share = packet.facts["other"], packet.facts["share"]
             out += split_messages(server, layout, zone, other, share, tick)
+        learned = [packet.facts["bounds"] for packet in servers.of_kind(packets, servers.BOUNDS)]
+        if learned and self.lacks_bounds(state):
+            low, high = np.min(learned, axis=0)[:, 0].tolist(), np.max(learned, axis=0)[:, 1].tolist()
+            bounds = [list(pair) for pair in zip(low, high, strict=True)]
+            out += layout_messages(server, self.stream, self.layout, bounds, final_before(state))
         return out
 
 
@@ -199,62 +206,121 @@ def split_messages(
     server: RegionalServer, layout: RegionLayout, zone: int, other: int, share: float, tick: int
 ) -> list[Packet]:
     """Returns messages by which another zone takes over this share of the objects after this batch, and a
-    note of it; none if they cannot be cut. All is final up to `tick`. Nothing changes here before all zones
-    change.
+    note of it; none if they cannot be cut.
     """
     present = server.objects[server.objects["present"] != 0]
-    found = cut([grid_xs(server.metric, present["x"].copy()), present["y"].copy()], share)
+    found = cut([layout_xs(layout, present["x"].copy()), present["y"].copy()], share)
     if found is None:
         return []
     table = np.vstack([layout.splits, (zone, *found, other)])
     columns = {name: table[:, index].copy() for index, name in enumerate(servers.SPLIT)}
-    out = [
-        servers.message(depth, every, servers.SPLITS, columns, zone, tick=tick)
+    new = layout._replace(splits=table)
+    out = _announce(layout.zones, servers.SPLITS, columns, zone, tick=tick)
+    split = {"axis": "xy"[found[0]], "at": found[1], "to": other}
+    split["objects"] = int(np.count_nonzero(zones_of(new, present["x"].copy(), present["y"].copy()) == other))
+    return [*out, *_handed_over(server, new, zone, tick), _note(zone, split=split)]
+
+
+def layout_messages(
+    server: RegionalServer, stream: Stream, layout: RegionLayout, bounds: list[list[float]], tick: int
+) -> list[Packet]:
+    """Returns messages of region 0, which has all objects as long as there are no bounds, by which the
+    regions lie over these bounds after this batch; and a line that says so.
+    """
+    out = _announce(layout.zones, servers.LAYOUT, {}, 0, tick=tick, bounds=bounds)
+    (low_x, high_x), (low_y, high_y) = bounds
+    warning = (
+        f"stream {stream.name} has regions and no bounds: they are over the positions of the first batch, "
+        f"bounds = [[{low_x}, {high_x}], [{low_y}, {high_y}]]"
+    )
+    new = layout_of(stream, layout.zones, [(low_x, high_x), (low_y, high_y)])
+    return [*out, *_handed_over(server, new, 0, tick), _note(0, warning=warning)]
+
+
+def _announce(zones: int, what: str, columns: dict[str, Array], zone: int, **facts: Any) -> list[Packet]:
+    """Returns a message for all homes and regions. Nothing changes before all of them change."""
+    return [
+        servers.message(depth, every, what, columns, zone, **facts)
         for depth in (servers.HOME, servers.REGION)
-        for every in range(layout.zones)
+        for every in range(zones)
     ]
-    leaving = _leaving(server, layout._replace(splits=table), zone, tick)
+
+
+def _note(zone: int, **facts: Any) -> Packet:
+    return Packet(DELIVER, 0, Kind.NOTE, facts={"family": "moving", "stage": "region", "zone": zone, **facts})
+
+
+def _handed_over(server: RegionalServer, layout: RegionLayout, zone: int, tick: int) -> list[Packet]:
+    """Returns what other zones need to take over the objects that are theirs in a new layout: the objects,
+    and the queries that may reach them. All is final up to `tick`.
+    """
+    leaving, zones = _leaving(server, layout, zone, tick)
     moves = {name: leaving[name].copy() for name in MOVE.names or ()}
     moves["leaves"][:] = 0
     moves |= servers.truth_columns(server.truths[leaving["who"]])
-    # a query whose range reaches into that part is one that this zone participates in: it knows the focal
+    # a query whose range reaches into their parts is one that this zone participates in: it knows the focal
     # point
     queries = server.queries[(server.queries["number"] >= 0) & (server.queries["here"] != 0)]
     local = {"query": queries["number"].copy()} | {name: queries[name].copy() for name in _OF_QUERY}
-    out.append(servers.message(servers.REGION, other, servers.ARRIVALS, moves, zone))
-    out.append(servers.message(servers.REGION, other, servers.LOCAL_PLANS, local, zone))
-    split = {"axis": "xy"[found[0]], "at": found[1], "to": other, "objects": len(leaving)}
-    facts = {"family": "moving", "stage": "region", "zone": zone, "split": split}
-    return [*out, Packet(DELIVER, 0, Kind.NOTE, facts=facts)]
+    out = []
+    for other in range(layout.zones):
+        if other != zone:
+            theirs = {name: column[zones == other] for name, column in moves.items()}
+            out.append(servers.message(servers.REGION, other, servers.ARRIVALS, theirs, zone))
+            out.append(servers.message(servers.REGION, other, servers.LOCAL_PLANS, local, zone))
+    return out
 
 
-def carry_out_split(
+def carry_out_layout(
     server: RegionalServer, layout: RegionLayout, zone: int, tick: int, packets: Sequence[Packet]
 ) -> Array:
     """Returns the rows (ROW) of objects that leave and enter this server because of a new layout, in a tick
     that is over.
     """
-    leaving = _leaving(server, layout, zone, tick)
+    leaving = _leaving(server, layout, zone, tick)[0]
     arriving = moves_in(servers.of_kind(packets, servers.ARRIVALS), server)
     moves = MoveBatch(
         np.concatenate([leaving, arriving.records]),
         np.concatenate([server.truths[leaving["who"]], arriving.truths]),
     )
     events = _joined(server, layout, zone, tick, servers.of_kind(packets, servers.LOCAL_PLANS))
+    events = np.concatenate([events, _left(server, layout, zone, tick)])
     rows = server.run(moves, events, tick)
     server.list_by_age()  # objects that arrived need not be younger than those that were here
     return rows
 
 
-def _leaving(server: RegionalServer, layout: RegionLayout, zone: int, tick: int) -> Array:
-    """Returns moves (MOVE) of the objects whose positions belong to other zones."""
+def _leaving(server: RegionalServer, layout: RegionLayout, zone: int, tick: int) -> tuple[Array, Ints]:
+    """Returns moves (MOVE) of the objects whose positions belong to other zones, and these zones."""
     who = np.flatnonzero(server.objects["present"])
     there = server.objects[who]
-    zones = zones_of(server.metric, layout, there["x"].copy(), there["y"].copy())
-    who, there = who[zones != zone], there[zones != zone]
+    zones = zones_of(layout, there["x"].copy(), there["y"].copy())
+    gone = zones != zone
+    who, there = who[gone], there[gone]
     columns = {name: there[name] for name in ("x", "y", "number", "expires")}
     columns |= {"tick": np.full(len(who), tick), "who": who, "leaves": np.ones(len(who), np.uint8)}
-    return records(MOVE, columns)
+    return records(MOVE, columns), zones[gone]
+
+
+def _left(server: RegionalServer, layout: RegionLayout, zone: int, tick: int) -> Array:
+    """Returns events (EVENT) of the queries that this server does not participate in any more."""
+    slots = np.flatnonzero((server.queries["number"] >= 0) & (server.queries["here"] != 0))
+    if layout.zones == 1:
+        return np.zeros(0, EVENT)
+    left = [slot for slot in slots.tolist() if not _touches(server, layout, zone, server.queries[slot])]
+    events = np.zeros(len(left), EVENT)
+    for name in _OF_QUERY:
+        events[name] = server.queries[name][left]
+    events["tick"], events["kind"], events["slot"] = tick, FOCAL, left
+    return events
+
+
+def _touches(server: RegionalServer, layout: RegionLayout, zone: int, query: Any) -> bool:
+    """Whether the range of a query (QUERY) may touch what a zone has; not asked where there is no range."""
+    if query["mode"] == NEAREST or not query["known"]:
+        return True
+    where = (query["a"], query["b"], query["x"], query["y"])
+    return bool(participates(server.metric, layout, zone, int(query["shape"]), *where))
 
 
 def _joined(

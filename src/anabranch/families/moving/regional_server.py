@@ -68,7 +68,7 @@ from anabranch.families.moving.kernels.object_names import ObjectNames
 from anabranch.families.moving.kernels.region_tick import run
 from anabranch.families.moving.query_plans import ENDLESS, ConditionBits, ListStarts, MovingPlan
 from anabranch.families.moving.servers import Ticks
-from anabranch.model.arrays import Array, Ints, Words
+from anabranch.model.arrays import Array, Floats, Ints, Words
 from anabranch.numeric.slots import Slots, grown
 
 OBJECTS, LOCALS = "objects/", "locals/"
@@ -157,9 +157,12 @@ class RegionalServer:
             query["known"] = query["fixed"] = 1
         self._bits.add(query, slot)
         if plan.mode == NEAREST:
-            query["list_start"] = self._list_starts.take(plan.k)
-            if self._list_starts.end > len(self.lists):
-                self.lists = grown(self.lists, 2 * self._list_starts.end, len(self.lists))
+            self._start_list(slot, plan.k)
+
+    def _start_list(self, slot: int, k: int) -> None:
+        self.queries["list_start"][slot] = self._list_starts.take(slot, k)
+        if self._list_starts.end > len(self.lists):
+            self.lists = grown(self.lists, 2 * self._list_starts.end, len(self.lists))
 
     def remove(self, number: int) -> None:
         slot = self.slot_of.pop(number)
@@ -169,7 +172,7 @@ class RegionalServer:
         self._bits.remove(query, slot)
         self.waiting.discard(slot)
         if query["mode"] == NEAREST:
-            self._list_starts.give_back(int(query["k"]), int(query["list_start"]))
+            self._list_starts.give_back(slot)
         self.query_slots.give_back(slot)
         self.dirty_queries[slot // QUERY_BLOCK] = 1
 
@@ -192,6 +195,11 @@ class RegionalServer:
             more = max(old, count - old)
             self.objects = np.concatenate([self.objects, new_objects(more)])
             self.truths = np.concatenate([self.truths, np.zeros((more, self.truths.shape[1]), np.uint64)])
+            for slot, k, start in self._list_starts.outgrown(len(self.objects)):
+                entries = self.lists[start : start + int(self.queries["listed"][slot])].copy()
+                self._start_list(slot, k)
+                first = int(self.queries["list_start"][slot])
+                self.lists[first : first + len(entries)] = entries
             blocks = len(self.objects) // BLOCK + 1
             self.dirty_objects = np.concatenate(
                 [self.dirty_objects, np.zeros(blocks - len(self.dirty_objects), np.uint8)]
@@ -235,7 +243,7 @@ class RegionalServer:
 
     def _scratch(self, moves: Array) -> TickScratch:
         objects, queries = len(self.objects), len(self.queries)
-        most_k = max(1, self._list_starts.most_k)
+        longest = max(1, self._list_starts.longest)
         expire = self.ends[AGED_OBJECTS, 0] >= 0 or (len(moves) > 0 and moves["expires"][0] != NEVER)
         moved = objects if expire else min(objects, len(moves))  # an object changes once per tick
         return TickScratch(
@@ -244,8 +252,8 @@ class RegionalServer:
             np.empty(queries, np.int64),
             np.empty(queries, np.int64),
             np.empty(max(objects, queries), np.int64),
-            np.empty(most_k, np.int64),
-            np.empty(most_k, np.float64),
+            np.empty(longest, np.int64),
+            np.empty(longest, np.float64),
         )
 
     # the grid
@@ -256,8 +264,8 @@ class RegionalServer:
         """
         is_made = self._bits.fit(self.queries)
         if len(moves):
-            grid = self.grid
-            beyond = (moves["x"] < grid.x) | (moves["x"] > grid.x + grid.columns * grid.width)
+            grid, x = self.grid, grid_xs(self.metric, moves["x"])
+            beyond = (x < grid.x) | (x > grid.x + grid.columns * grid.width)
             beyond |= (moves["y"] < grid.y) | (moves["y"] > grid.y + grid.rows * grid.height)
             count = self.tallies[PRESENT] + np.count_nonzero(self.objects["present"][moves["who"]] == 0)
             is_fit = count <= 2 * self._objects_in_grid and 5 * np.count_nonzero(beyond) <= len(beyond)
@@ -270,10 +278,10 @@ class RegionalServer:
         with every object and query.
         """
         present = self.objects[self.objects["present"] != 0]
-        x, y, count = present["x"], present["y"], len(present)
+        x, y, count = grid_xs(self.metric, present["x"]), present["y"], len(present)
         self.tallies[PRESENT] = count
         if moves is not None:
-            x, y = np.concatenate([x, moves["x"]]), np.concatenate([y, moves["y"]])
+            x, y = np.concatenate([x, grid_xs(self.metric, moves["x"])]), np.concatenate([y, moves["y"]])
             count += len(np.unique(moves["who"]))
         self._objects_in_grid = count
         self._bits.assign(self.queries)
@@ -385,6 +393,13 @@ class RegionalServer:
             _put(state, f"{prefix}{LOCALS}{block:08d}", chunk, len(slot))
         self.dirty_objects[:] = 0
         self.dirty_queries[:] = 0
+
+
+def grid_xs(metric: Metric, x: Floats) -> Floats:
+    """Returns the x by which the grid knows positions: as `grid_x` does."""
+    if not metric.globe or (np.abs(x) <= 180.0).all():
+        return x
+    return np.asarray(np.remainder(x + 180.0, 360.0) - 180.0)
 
 
 def _middle(values: Array) -> tuple[float, float]:

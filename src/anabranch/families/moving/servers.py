@@ -20,6 +20,8 @@ Messages are PARTIAL packets, whose fact `what` says what they are:
 | fragments     | region to assemble       | tick, query, op, who, x, y, distance; x may be a local value    |
 | work          | region to home 0         | none; facts `work` in the last batches, `asked` by somebody     |
 | divide        | home 0 to region         | none; facts `other`, `share`: give that zone so much            |
+| bounds        | home to region 0         | none; fact `bounds` of its positions, until a layout has come   |
+| layout        | region 0 to all of both  | none; fact `bounds`: the grid of regions is over these          |
 | splits        | region to all of both    | zone, axis, cut, other: the table of splits (region)            |
 | arrivals      | region to region         | as moves: objects whose position is another zone's now          |
 | local plans   | region to region         | query, x, y, focal, expires, known: queries that may concern it |
@@ -44,7 +46,7 @@ from anabranch.chain.packets import Kind, Packet
 from anabranch.chain.stages import Stage
 from anabranch.chain.state import Arrays, State
 from anabranch.families.moving.kernels.object_names import Strings, has_integers
-from anabranch.families.moving.kernels.region_layout import RegionLayout, layout_of, metric_of
+from anabranch.families.moving.kernels.region_layout import RegionLayout, has_rectangles, layout_of, metric_of
 from anabranch.model.arrays import Array, Bools, Ints, Words
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream, Time
@@ -52,9 +54,13 @@ from anabranch.model.stream import Stream, Time
 NAMES, MOVES, FOCAL_UPDATES, FRAGMENTS = "names", "moves", "focal", "fragments"
 REQUESTS, SEARCH, RECORDS, NEAREST_MOVES = "requests", "search", "records", "nearest moves"
 WORK, DIVIDE, SPLITS, ARRIVALS, LOCAL_PLANS = "work", "divide", "splits", "arrivals", "local plans"
+BOUNDS, LAYOUT = "bounds", "layout"
 
 #: The depths of the stages in their chain.
 HOME, REGION, ASSEMBLE = 1, 2, 3
+
+#: The number of the last tick that there can be.
+MOST_TICKS = 1 << 62
 
 #: The columns of a table of splits.
 SPLIT = ("zone", "axis", "cut", "other")
@@ -62,7 +68,7 @@ SPLIT = ("zone", "axis", "cut", "other")
 #: Flags of a request: the region participates in the query; the focal object is there (and has not expired).
 PARTICIPATES, IS_KNOWN = 1, 2
 
-ORIGIN, FINAL, _SPLITS = "origin", "tick", "splits"
+ORIGIN, FINAL, _SPLITS, _LEARNED = "origin", "tick", "splits", "bounds"
 
 
 class MovingStage(Stage):
@@ -74,14 +80,23 @@ class MovingStage(Stage):
         self.integers = has_integers(stream)
 
     def layout_now(self, state: State) -> RegionLayout:
-        """Returns the layout with the splits that this zone has got."""
-        stored = state.get(_SPLITS)
-        return self.layout if stored is None else self.layout._replace(splits=stored["table"])
+        """Returns the layout, with the bounds and splits that this zone has got."""
+        stored, learned = state.get(_SPLITS), state.get_json(_LEARNED)
+        layout = self.layout if learned is None else layout_of(self.stream, self.zones, learned)
+        return layout if stored is None else layout._replace(splits=stored["table"])
 
-    def put_splits(self, state: State, packet: Packet) -> RegionLayout:
-        """Keeps the table of a splits message; returns the layout from now on."""
-        table = np.column_stack([packet.rows.column(name).to_numpy() for name in SPLIT])
-        state.put(_SPLITS, {"table": table})
+    def lacks_bounds(self, state: State) -> bool:
+        """Whether the grid of regions has to wait for the first positions."""
+        is_given = bool(self.stream.bounds) or has_rectangles(self.stream)
+        return not is_given and state.get_json(_LEARNED) is None
+
+    def new_layout(self, state: State, packet: Packet) -> RegionLayout:
+        """Keeps what a layout or splits message says; returns the layout from now on."""
+        if packet.facts["what"] == LAYOUT:
+            state.put_json(_LEARNED, packet.facts["bounds"])
+        else:
+            table = np.column_stack([packet.rows.column(name).to_numpy() for name in SPLIT])
+            state.put(_SPLITS, {"table": table})
         return self.layout_now(state)
 
 
@@ -139,28 +154,41 @@ class Ticks:
 
     def _first_one(self, guess: Time, holds: Callable[[Time], bool]) -> int:
         """`_first` for one number."""
-        number = max(int((guess - self.origin) // self.tick), 0)
-        while not holds(self.origin + number * self.tick):
-            number += 1
-        while number > 0 and holds(self.origin + (number - 1) * self.tick):
-            number -= 1
-        return number
+        high, step = min(max(int((guess - self.origin) // self.tick), 0), MOST_TICKS), 1
+        while high < MOST_TICKS and not holds(self.origin + high * self.tick):
+            high, step = min(high + step, MOST_TICKS), 2 * step
+        low, step = high - 1, 1
+        while low >= 0 and holds(self.origin + low * self.tick):
+            high, low, step = low, max(low - step, -1), 2 * step
+        while high - low > 1:
+            middle = (low + high) // 2
+            if holds(self.origin + middle * self.tick):
+                high = middle
+            else:
+                low = middle
+        return high
 
     def _first(self, guess: Array, holds: Any) -> Array:
         """Returns the least n >= 0 for which `holds(origin + n * tick)`, which is false before some moment
-        near `guess` and true from then on.
+        near `guess` and true from then on. The guess is nearly always right; where ticks are closer to each
+        other than times can tell, steps are doubled and then halved.
         """
-        numbers = np.maximum(np.floor_divide(guess - self.origin, self.tick), 0).astype(np.int64)
-        while True:
-            low = ~holds(self.times(numbers))
-            if not low.any():
-                break
-            numbers = numbers + low
-        while True:
-            high = (numbers > 0) & holds(self.times(numbers - 1))
-            if not high.any():
-                return numbers
-            numbers = numbers - high
+        high = np.clip(np.floor_divide(guess - self.origin, self.tick), 0, MOST_TICKS).astype(np.int64)
+        step = 1
+        while (short := (high < MOST_TICKS) & ~holds(self.times(high))).any():
+            high = np.where(short, np.minimum(high + step, MOST_TICKS), high)
+            step = min(2 * step, MOST_TICKS)
+        low, step = high - 1, 1
+        while (beyond := (low >= 0) & holds(self.times(low))).any():
+            high = np.where(beyond, low, high)
+            low = np.where(beyond, np.maximum(low - step, -1), low)
+            step = min(2 * step, MOST_TICKS)
+        while (between := high - low > 1).any():
+            middle = low + (high - low) // 2
+            is_high = between & holds(self.times(middle))
+            high = np.where(is_high, middle, high)
+            low = np.where(between & ~is_high, middle, low)
+        return high
 
 
 def final_tick(ticks: Ticks, progress: Mapping[str, Any]) -> int:
@@ -239,8 +267,8 @@ def names_in(packet: Packet) -> tuple[Ints, Strings]:
     return packet.rows.column("who").to_numpy().copy(), (edges, body)
 
 
-def of_kind(packets: Sequence[Packet], what: str) -> list[Packet]:
-    return [packet for packet in packets if packet.kind is Kind.PARTIAL and packet.facts["what"] == what]
+def of_kind(packets: Sequence[Packet], *what: str) -> list[Packet]:
+    return [packet for packet in packets if packet.kind is Kind.PARTIAL and packet.facts["what"] in what]
 
 
 def column(packets: Sequence[Packet], name: str, kind: Any) -> Array:

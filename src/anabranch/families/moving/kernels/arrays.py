@@ -38,6 +38,9 @@ MINUS: Int = np.int64(-1)
 PLUS: Int = np.int64(1)
 VALUE: Int = np.int64(2)
 DROPPED: Int = np.int64(3)
+#: As a minus and a plus, of an answer that holds k objects at this tick.
+MINUS_OF_K: Int = np.int64(-2)
+PLUS_OF_K: Int = np.int64(2)
 
 #: Kinds of a query's events, in the order in which they take effect within a tick.
 ENDS, STARTS, FOCAL = 0, 1, 2

@@ -11,7 +11,9 @@ from anabranch.families.moving.kernels.arrays import (
     COUNT,
     DROPPED,
     MINUS,
+    MINUS_OF_K,
     PLUS,
+    PLUS_OF_K,
     QUERY_BLOCK,
     VALUE,
     ZERO,
@@ -180,7 +182,8 @@ def _apply_row(
 
 @kernel
 def assemble_nearest(fragments: Array, lists: CandidateLists, names: NameArrays) -> Array:
-    """Returns rows (tick, slot, MINUS or PLUS, who; x, y, distance) where one of the k nearest changed.
+    """Returns rows (tick, slot, op, who; x, y, distance) where one of the k nearest changed. `op` also says
+    whether the answer holds k objects then.
 
     Fragments are by slot and tick, minus rows first.
     """
@@ -195,15 +198,16 @@ def assemble_nearest(fragments: Array, lists: CandidateLists, names: NameArrays)
         first, size = lists.first[slot], lists.size[slot]
         lists.dirty[slot // QUERY_BLOCK] = 1
         _sort(names, lists.entries, first, size)
+        minus, plus = (MINUS_OF_K, PLUS_OF_K) if size >= lists.k[slot] else (MINUS, PLUS)
         for other in range(left_count):
             lost = fragments[left[other]]
-            rows = emit(rows, count, tick, slot, MINUS, lost.who, lost.x, lost.y, lost.distance)
+            rows = emit(rows, count, tick, slot, minus, lost.who, lost.x, lost.y, lost.distance)
             count += 1
         for index in range(first, first + size):
             entry = lists.entries[index]
             chosen = 1 if index < first + lists.k[slot] else 0
             if chosen != entry.chosen:
-                op = PLUS if chosen else MINUS
+                op = plus if chosen else minus
                 rows = emit(rows, count, tick, slot, op, entry.who, entry.x, entry.y, entry.distance)
                 count += 1
             entry.chosen = chosen

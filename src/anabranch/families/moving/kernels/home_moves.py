@@ -11,7 +11,7 @@ import numpy as np
 
 from anabranch.families.moving.kernels.arrays import BLOCK, ZERO, Int, Metric, Record
 from anabranch.families.moving.kernels.region_layout import RegionLayout, mark_zones, zone_of
-from anabranch.families.moving.kernels.shapes import extent, grid_x
+from anabranch.families.moving.kernels.shapes import extent
 from anabranch.model.arrays import Array, Bools, Bytes, Floats, Ints, Words
 from anabranch.numeric.jit import inner, kernel, twig
 
@@ -129,7 +129,7 @@ def route_reports(
     old, new = np.zeros(layout.zones, np.uint8), np.zeros(layout.zones, np.uint8)
     for row in range(len(reports)):
         report, before = reports[row], known[reports[row].index]
-        zone = zone_of(layout, grid_x(metric, report.x), report.y)
+        zone = zone_of(layout, report.x, report.y)
         is_gone = report.expires <= report.tick
         if before.zone >= 0 and before.zone != zone:
             moves = _appended(moves, move, before.zone, row, _LEAVES, _NONE)

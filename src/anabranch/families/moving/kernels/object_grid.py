@@ -24,7 +24,14 @@ from anabranch.families.moving.kernels.arrays import (
     ServerArrays,
 )
 from anabranch.families.moving.kernels.object_names import closer
-from anabranch.families.moving.kernels.shapes import distance, extent, grid_x, inner_extent, truth, wrapped
+from anabranch.families.moving.kernels.shapes import (
+    distance,
+    extent,
+    grid_x,
+    inner_extent,
+    truth,
+    turn_beside,
+)
 from anabranch.model.arrays import Array, Floats, Ints
 from anabranch.numeric.jit import inner, kernel, leaf, twig
 
@@ -492,8 +499,7 @@ def _meridian_bound(radius: float, grid: ObjectGrid, column: Int, middle: Int, x
         column == middle or column == 0 or column == grid.columns - 1
     ):  # the border columns hold all that lies beyond
         return 0.0
-    low, high = grid.x + column * grid.width, grid.x + (column + 1) * grid.width
-    apart = min(abs(wrapped(low - x)), abs(wrapped(high - x))) - 1e-6
+    apart = turn_beside(grid.x + column * grid.width, grid.x + (column + 1) * grid.width, x) - 1e-6
     if apart <= 0.0:
         return 0.0
     return math.asin(math.sin(min(apart, 90.0) * _DEGREE) * math.cos(y * _DEGREE)) * radius * _SAFE

@@ -5,42 +5,41 @@ known to every zone alike.
 |-----------------|-------------------------------------------------------------------------------------|
 | [columns, rows] | equal cells over `bounds`, row by row; what lies beyond belongs to the nearest cell |
 | rectangles      | the first that contains the point, else the nearest                                 |
-| no `bounds`     | cells of a few per cent of the coordinate, whatever its units, spread over zones    |
+| no `bounds`     | those of the positions in the first batch that has any (region)                     |
 
-Every point of the plane belongs to exactly one region, and a region to zone `region % zones`, unless a split
-has given that part of the zone to another. `mark_zones` may mark a zone too many, never one too few: a region
-that the range does not touch has nothing to send and costs little.
+Every point belongs to exactly one region, and a region to zone `region % zones`, unless a split has given
+that part of the zone to another. On a globe, longitudes name the same place modulo 360. `mark_zones` may mark
+a zone too many, never one too few: a region that the range does not touch has nothing to send and costs
+little.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from anabranch.families.moving.kernels.arrays import Int, Metric
-from anabranch.families.moving.kernels.shapes import extent, grid_x
+from anabranch.families.moving.kernels.shapes import extent, turn_beside, wrapped
 from anabranch.model.arrays import Bytes, Floats, Ints
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
 from anabranch.numeric.globe import EARTH_RADIUS
 from anabranch.numeric.jit import kernel, leaf, twig
 
-#: Layouts: a grid over bounds, a list of rectangles, or (without bounds) the cells of a logarithmic grid.
-GRID, RECTANGLES, LOGARITHMIC = 0, 1, 2
+#: Layouts: a grid over bounds, or a list of rectangles.
+GRID, RECTANGLES = 0, 1
 
-#: Steps within a factor of two of the logarithmic grid, and the power of two below which all is one step.
-STEPS = 8
-LEAST_POWER = -20
-
-#: A range that touches more cells than this is taken to touch all zones.
-MOST_CELLS = 4096
-
+#: A range that is at least so many degrees wide is taken to go all around.
+_ROUND = 359.0
 
 class RegionLayout(NamedTuple):
     kind: int
     zones: int
+    globe: bool
+    centre: float  # on a globe, the longitude in the middle of the grid
     columns: int
     rows: int
     x: float  # the low corner of the grid
@@ -53,27 +52,38 @@ class RegionLayout(NamedTuple):
     splits: Floats
 
 
-def layout_of(stream: Stream, zones: int) -> RegionLayout:
-    """Returns the regional servers of a stream, folded onto `zones` zones."""
-    none = np.zeros((0, 4))
-    if stream.regions and isinstance(stream.regions[0], tuple):
+Bounds = Sequence[tuple[float, float]]
+
+
+def layout_of(stream: Stream, zones: int, learned: Bounds | None = None) -> RegionLayout:
+    """Returns the regional servers of a stream, folded onto `zones` zones. Where the stream has no bounds and
+    none are `learned` yet, all belongs to the first.
+    """
+    none, globe = np.zeros((0, 4)), stream.metric == "haversine"
+    if has_rectangles(stream):
         rectangles = np.array(stream.regions, np.float64)
         if (rectangles[:, 2] < rectangles[:, 0]).any() or (rectangles[:, 3] < rectangles[:, 1]).any():
             raise JobError(
                 f"stream {stream.name}: a region is (low x, low y, high x, high y), low before high"
             )
-        return RegionLayout(RECTANGLES, zones, 0, 0, 0.0, 0.0, 0.0, 0.0, rectangles, none)
-    if not stream.bounds:
-        return RegionLayout(LOGARITHMIC, zones, 0, 0, 0.0, 0.0, 0.0, 0.0, none, none)
+        return RegionLayout(RECTANGLES, zones, globe, 0.0, 0, 0, 0.0, 0.0, 0.0, 0.0, rectangles, none)
     columns, rows = (int(count) for count in stream.regions)  # type: ignore[arg-type]
     if columns < 1 or rows < 1:
         raise JobError(
             f"stream {stream.name}: regions = [{columns}, {rows}]; at least one column and one row"
         )
-    (low_x, high_x), (low_y, high_y) = stream.bounds[:2]
+    bounds = learned or stream.bounds
+    if not bounds:
+        return RegionLayout(GRID, zones, globe, 0.0, 1, 1, 0.0, 0.0, 0.0, 0.0, none, none)
+    (low_x, high_x), (low_y, high_y) = bounds[:2]
     per_x = columns / (high_x - low_x) if high_x > low_x else 0.0
     per_y = rows / (high_y - low_y) if high_y > low_y else 0.0
-    return RegionLayout(GRID, zones, columns, rows, float(low_x), float(low_y), per_x, per_y, none, none)
+    low_x, low_y, centre = float(low_x), float(low_y), (low_x + high_x) / 2
+    return RegionLayout(GRID, zones, globe, centre, columns, rows, low_x, low_y, per_x, per_y, none, none)
+
+
+def has_rectangles(stream: Stream) -> bool:
+    return bool(stream.regions) and isinstance(stream.regions[0], tuple)
 
 
 def metric_of(stream: Stream) -> Metric:
@@ -98,23 +108,11 @@ def step_of(value: float, low: float, per_unit: float, count: Int) -> Int:
 
 
 @leaf
-def log_step(value: float) -> Int:
-    """Returns the step of a value on a scale of STEPS steps for each factor of two, in both directions from
-    0. Monotone in `value`.
-
-    With 8 steps: 1 to 1.125 is one step, 1000 to 1024 another, 2.0 to 2.25, -2.25 to -2.0: a few per cent,
-    whatever the units.
+def layout_x(layout: RegionLayout, x: float) -> float:
+    """Returns the x by which regions know a position: on a globe, the longitude of that place that is nearest
+    to the middle of the regions.
     """
-    mantissa, power = math.frexp(abs(value))  # abs(value) = mantissa * 2 ** power, 0.5 <= mantissa < 1
-    if power <= LEAST_POWER or value == 0.0:
-        return np.int64(0)
-    step = np.int64(1) + (power - LEAST_POWER - 1) * STEPS + np.int64((mantissa - 0.5) * 2.0 * STEPS)
-    return step if value > 0.0 else -step
-
-
-@leaf
-def _log_zone(column: Int, row: Int, zones: Int) -> Int:
-    return np.int64(((column * 73856093) ^ (row * 19349663)) & 0x7FFFFFFF) % zones
+    return layout.centre + wrapped(x - layout.centre) if layout.globe else x
 
 
 @leaf
@@ -124,18 +122,21 @@ def _beside(low: float, high: float, value: float) -> float:
 
 
 @leaf
-def _rectangle_distance(rectangles: Floats, index: Int, x: float, y: float) -> float:
-    dx = _beside(rectangles[index, 0], rectangles[index, 2], x)
-    dy = _beside(rectangles[index, 1], rectangles[index, 3], y)
+def _rectangle_distance(layout: RegionLayout, index: Int, x: float, y: float) -> float:
+    low, high = layout.rectangles[index, 0], layout.rectangles[index, 2]
+    dx = _beside(low, high, x)
+    if layout.globe and dx > 0.0:
+        dx = turn_beside(low, high, x)
+    dy = _beside(layout.rectangles[index, 1], layout.rectangles[index, 3], y)
     return math.hypot(dx, dy)
 
 
 @leaf
-def _nearest_rectangle(rectangles: Floats, x: float, y: float) -> Int:
+def _nearest_rectangle(layout: RegionLayout, x: float, y: float) -> Int:
     """Returns the first rectangle that contains the point, else the first of the nearest."""
     best, least = np.int64(0), math.inf
-    for index in range(len(rectangles)):
-        distance = _rectangle_distance(rectangles, index, x, y)
+    for index in range(len(layout.rectangles)):
+        distance = _rectangle_distance(layout, index, x, y)
         if distance < least:
             best, least = np.int64(index), distance
     return best
@@ -143,7 +144,8 @@ def _nearest_rectangle(rectangles: Floats, x: float, y: float) -> Int:
 
 @leaf
 def zone_of(layout: RegionLayout, x: float, y: float) -> Int:
-    """Returns the zone of the regional server that a position belongs to; x as `grid_x` gives it."""
+    """Returns the zone of the regional server that a position belongs to."""
+    x = layout_x(layout, x)
     zone = _first_zone(layout, x, y)
     for index in range(len(layout.splits)):
         value = x if layout.splits[index, 1] == 0.0 else y
@@ -161,9 +163,7 @@ def _first_zone(layout: RegionLayout, x: float, y: float) -> Int:
         column = step_of(x, layout.x, layout.per_x, layout.columns)
         row = step_of(y, layout.y, layout.per_y, layout.rows)
         return np.int64((row * layout.columns + column) % layout.zones)
-    if layout.kind == RECTANGLES:
-        return np.int64(_nearest_rectangle(layout.rectangles, x, y) % layout.zones)
-    return _log_zone(log_step(x), log_step(y), layout.zones)
+    return np.int64(_nearest_rectangle(layout, x, y) % layout.zones)
 
 
 @leaf
@@ -183,6 +183,12 @@ def mark_zones(
     if layout.zones == 1:
         marks[0] = 1
         return
+    if layout.globe:
+        low, high = layout_x(layout, low_x), layout_x(layout, high_x)
+        if high_x - low_x < _ROUND and low <= high:
+            low_x, high_x = low, high
+        else:  # across the meridian opposite to the middle
+            low_x, high_x = -math.inf, math.inf
     _mark_first(layout, low_x, high_x, low_y, high_y, marks)
     for index in range(len(layout.splits)):
         high = high_x if layout.splits[index, 1] == 0.0 else high_y
@@ -204,10 +210,8 @@ def _mark_first(
         ):
             for column in range(first, last + 1):
                 marks[(row * layout.columns + column) % layout.zones] = 1
-    elif layout.kind == RECTANGLES:
-        _mark_rectangles(layout, low_x, high_x, low_y, high_y, marks)
     else:
-        _mark_logarithmic(layout, low_x, high_x, low_y, high_y, marks)
+        _mark_rectangles(layout, low_x, high_x, low_y, high_y, marks)
 
 
 @twig
@@ -227,36 +231,19 @@ def _mark_rectangles(
         return
     least = math.inf
     for index in range(len(layout.rectangles)):
-        least = min(least, _rectangle_distance(layout.rectangles, index, x, y))
+        least = min(least, _rectangle_distance(layout, index, x, y))
     reach = (least + 2 * half) * (1 + 1e-9) + 1e-9 * (abs(x) + abs(y))
     for index in range(len(layout.rectangles)):
-        if _rectangle_distance(layout.rectangles, index, x, y) <= reach:
+        if _rectangle_distance(layout, index, x, y) <= reach:
             marks[index % layout.zones] = 1
 
 
-@twig
-def _mark_logarithmic(
-    layout: RegionLayout, low_x: float, high_x: float, low_y: float, high_y: float, marks: Bytes
-) -> None:
-    if not (high_x - low_x < math.inf and high_y - low_y < math.inf):
-        _set_all(marks, 1)
-        return
-    columns = log_step(high_x) - log_step(low_x) + 1
-    rows = log_step(high_y) - log_step(low_y) + 1
-    if columns * rows > MOST_CELLS:
-        _set_all(marks, 1)
-        return
-    for column in range(log_step(low_x), log_step(high_x) + 1):
-        for row in range(log_step(low_y), log_step(high_y) + 1):
-            marks[_log_zone(column, row, layout.zones)] = 1
-
-
 @kernel
-def zones_of(metric: Metric, layout: RegionLayout, xs: Floats, ys: Floats) -> Ints:
+def zones_of(layout: RegionLayout, xs: Floats, ys: Floats) -> Ints:
     """Returns the zone of the regional server that each position belongs to."""
     out = np.empty(len(xs), np.int64)
     for index in range(len(xs)):
-        out[index] = zone_of(layout, grid_x(metric, xs[index]), ys[index])
+        out[index] = zone_of(layout, xs[index], ys[index])
     return out
 
 
@@ -272,9 +259,9 @@ def participates(
 
 
 @kernel
-def grid_xs(metric: Metric, xs: Floats) -> Floats:
+def layout_xs(layout: RegionLayout, xs: Floats) -> Floats:
     """Returns the x by which regions know these positions."""
     out = np.empty(len(xs))
     for index in range(len(xs)):
-        out[index] = grid_x(metric, xs[index])
+        out[index] = layout_x(layout, xs[index])
     return out

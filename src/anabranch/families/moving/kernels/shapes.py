@@ -26,7 +26,7 @@ _HALF_DIAGONAL = math.sqrt(0.5)
 @twig
 def _arc(radius: float, x: float, y: float, focal_x: float, focal_y: float) -> float:
     lat, focal_lat = y * _DEGREE, focal_y * _DEGREE
-    over = math.sin((x * _DEGREE - focal_x * _DEGREE) / 2)
+    over = math.sin(wrapped(x - focal_x) * _DEGREE / 2)
     along = math.sin((lat - focal_lat) / 2)
     chord = along * along + math.cos(lat) * math.cos(focal_lat) * over * over
     return 2 * radius * math.asin(min(1.0, math.sqrt(chord)))
@@ -49,6 +49,15 @@ def wrapped(degrees: float) -> float:
     if turn > 180.0:
         return turn - 360.0
     return turn + 360.0 if turn < -180.0 else turn
+
+
+@leaf
+def turn_beside(low: float, high: float, degrees: float) -> float:
+    """How far a longitude lies outside of the meridians from `low` eastward to `high`, either way around."""
+    turn = np.fmod(degrees - low, 360.0)
+    if turn < 0.0:
+        turn += 360.0
+    return 0.0 if turn <= high - low else min(turn - (high - low), 360.0 - turn)
 
 
 @leaf
