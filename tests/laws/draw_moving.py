@@ -177,7 +177,7 @@ def asked_of(
     focal = (pick(across), pick(PLACES)) if focal is None else focal
     value = None if isinstance(shape, KNearest) else pick(VALUES)
     spec = Moving(shape, focal, pick(CONDITIONS), value, pick([None, *objects]))
-    after, length = pick([*[None] * 12, *range(-6, 40, 4)]), pick([*[None] * 12, *range(0, 60, 6)])
+    after, length = pick([*[None] * 8, *range(-6, 40, 4)]), pick([*[None] * 12, *range(0, 60, 6)])
     until = None if length is None else (-6 if after is None else after) + length
     return Asked(
         f"q{number}",

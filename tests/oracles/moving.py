@@ -31,12 +31,17 @@ EARTH_RADIUS = {"km": 6371.0088, "m": 6371008.8, "miles": 6371.0088 / 1.609344}
 
 def moving_oracle(case: Case) -> dict[str, list[Row]]:
     items, _ = stream_order(case.stream, case.items.to_pylist())
-    return {asked.name: _answer(case.stream, items, asked) for asked in case.queries}
+    seen = [item for item in items if any(_runs(asked, item["#time"]) for asked in case.queries)]
+    return {asked.name: _answer(case.stream, items, seen, asked) for asked in case.queries}
 
 
-def _answer(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
+def _runs(asked: Asked, time: Any) -> bool:
+    """Whether a query runs when an item of this time comes. Items that come while none runs are not seen."""
+    return (asked.after is None or time > asked.after) and (asked.until is None or time <= asked.until)
+
+
+def _answer(stream: Stream, items: list[Row], seen: list[Row], asked: Asked) -> list[Row]:
     spec = Moving.from_json(asked.spec)
-    seen = [item for item in items if asked.after is None or item["#time"] > asked.after]
     before: set[Any] = set()  # the answer at the last tick
     value: tuple[Any, Any] = (None, None)
     rows: list[Row] = []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from anabranch.families.moving.kernels.arrays import NEAREST, Metric, new_objects, new_queries
 from anabranch.families.moving.kernels.home_moves import last_of_tick
-from anabranch.families.moving.kernels.object_grid import list_by_age, nearest, remove_one_by_age
+from anabranch.families.moving.kernels.object_grid import add_by_age, list_by_age, nearest, remove_one_by_age
 from anabranch.families.moving.kernels.object_names import ObjectNames, encoded
 from anabranch.families.moving.kernels.shapes import distance
 from anabranch.families.moving.query_plans import ConditionBits
@@ -34,7 +34,7 @@ def test_last_of_tick(rows: list[tuple[int, int]]) -> None:
 
 
 def _server(metric: Metric, count: int, seed: int) -> RegionalServer:
-    """Objects, half of them on whole numbers so that they tie, some absent, some reported too early."""
+    """Objects, half of them on whole numbers so that they tie, some absent."""
     random = np.random.default_rng(seed)
     server = RegionalServer(metric, ObjectNames(), ConditionBits())
     server.make_room(count)
@@ -45,7 +45,6 @@ def _server(metric: Metric, count: int, seed: int) -> RegionalServer:
         at = random.uniform(-wide / 2, wide / 2, count)
         objects[name] = np.where(random.random(count) < 0.5, np.round(at), at)
     objects["present"] = random.random(count) < 0.9
-    objects["number"] = random.integers(0, 10, count)
     server.truths[:count, 0] = random.integers(0, 2, count)
     server.make_grid()
     return server
@@ -58,7 +57,7 @@ def test_nearest(metric: Metric, count: int) -> None:
     server = _server(metric, count, count)
     server.query_slots.take()
     query, arrays = server.queries[0], server.arrays()
-    query["mode"], query["first_item"] = NEAREST, 2
+    query["mode"] = NEAREST
     for _ in range(60):
         query["x"], query["y"] = (
             random.uniform(-250, 250) if metric.globe else random.integers(-14, 14),
@@ -71,7 +70,7 @@ def test_nearest(metric: Metric, count: int) -> None:
         wanted = sorted(
             (distance(metric, o["x"], o["y"], query["x"], query["y"]), f"object-{n}")
             for n, o in enumerate(server.objects[:count])
-            if o["present"] and o["number"] >= 2 and n != query["focal"]
+            if o["present"] and n != query["focal"]
             if query["condition"] < 0 or server.truths[n, 0] & np.uint64(1)
         )[:k]
         assert [(far[n], f"object-{who[n]}") for n in range(found)] == wanted
@@ -90,6 +89,22 @@ def test_the_list_by_age(order: list[int], forgotten: list[int]) -> None:
         who = int(records[who]["younger"])
     assert left == [who for who in order if who not in forgotten]
     assert ends[0, 1] == (left[-1] if left else -1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=30))
+def test_the_list_by_age_is_in_order_whoever_comes_late(reports: list[tuple[int, int]]) -> None:
+    records, ends = new_objects(6), np.full((2, 2), -1, np.int64)
+    last: dict[int, int] = {}
+    for who, expires in reports:
+        records[who]["expires"] = last[who] = expires
+        add_by_age(records, ends, np.int64(0), who)
+    left, who = [], int(ends[0, 0])
+    while who >= 0:
+        left.append(int(records[who]["expires"]))
+        assert last.pop(who) == left[-1]
+        who = int(records[who]["younger"])
+    assert not last
+    assert left == sorted(left)
 
 
 def test_distances() -> None:

@@ -12,13 +12,14 @@ import pytest
 
 from anabranch.chain.runner import Runner
 from anabranch.families.moving.regional_server import RegionalServer
-from anabranch.families.moving.spec import Circle, KNearest, Moving
+from anabranch.families.moving.spec import Box, Circle, KNearest, Moving
 from anabranch.families.registry import family
 from anabranch.families.results import rows_of as own_rows
 from anabranch.model.control_log import Activate, Cancel, Control, End
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
-from tests.families.moving.runs import PLANE, rows_of
+from anabranch.predicates.terms import Constant, Op
+from tests.families.moving.runs import PLANE, crowd, rows_of
 from tests.laws.case import Asked, Case, run_local
 from tests.oracles.moving import moving_oracle
 
@@ -48,7 +49,7 @@ COUNT = Moving(Circle(2), (0.0, 0.0), value="count").to_json()
 
 
 @pytest.mark.parametrize("zones", [1, 3])
-def test_a_query_sees_only_what_is_reported_after_its_activation(zones: int) -> None:
+def test_what_comes_before_the_first_query_is_not_seen(zones: int) -> None:
     """
     time      0    1    2    3    4
     a         in             in
@@ -68,6 +69,55 @@ def test_a_query_sees_only_what_is_reported_after_its_activation(zones: int) -> 
         (3.0, "+", "a"),
         (4.0, "-", "b"),
     ]
+
+
+#: Queries that begin at 10, long after everybody but b has parked.
+LATE = {
+    "range": (Moving(Circle(2), (0.0, 0.0)), [("+", "a"), ("+", "b")]),
+    "condition": (Moving(Circle(2), (0.0, 0.0), Constant("x", Op.GT, 0.5)), [("+", "b")]),
+    "focal": (Moving(Circle(2), "a"), [("+", "b")]),
+    "nearest": (Moving(KNearest(2), "b"), [("+", "a"), ("+", "c")]),
+    "some nearest": (Moving(KNearest(1), "b", Constant("y", Op.GE, 9.0)), [("+", "c")]),
+    "box": (Moving(Box(30, 30), "c"), [("+", "a"), ("+", "b")]),
+    "old focal": (Moving(Circle(9), "gone"), []),
+}
+
+
+@pytest.mark.parametrize("zones", [1, 3])
+@pytest.mark.parametrize("name", LATE)
+def test_a_query_starts_from_the_last_reports_of_all_objects(name: str, zones: int) -> None:
+    """At its first tick, as a moving query ran when they came; without those that have expired."""
+    spec, wanted = LATE[name][0].to_json(), LATE[name][1]
+    other = Moving(Circle(1), (50.0, 50.0), Constant("x", Op.GT, 7.0)).to_json()
+    parked = [(0.0, "gone", 0.5, 0.0), (4.0, "a", 0.0, 0.0), (5.0, "c", 9.0, 9.0), (9.0, "b", 1.0, 0.0)]
+    runner = _run(
+        replace(WHOLE, expire=8.0),
+        [
+            (parked[:2], [Activate(0, "other", other)]),
+            (parked[2:], []),
+            ([(10.0, "z", 99.0, 99.0)], []),
+            ([(10.5, "z", 99.0, 99.0), (11.0, "z", 99.0, 99.0)], [Activate(1, "late", spec)]),
+        ],
+        zones,
+    )
+    assert [row[:3] for row in _answers(runner, "late", spec)] == [(11.0, op, who) for op, who in wanted]
+
+
+@pytest.mark.parametrize("zones", [1, 3])
+def test_a_hundred_conditions_come_and_go(zones: int) -> None:
+    """More than there are bits in a word, of which those that nobody uses get other meanings."""
+    crowded = crowd(3, PLANE, objects=40, reports=600)
+    end = crowded.items.column("t")[-1].as_py()
+    shapes = [Circle(4.0), KNearest(3), Box(6.0, 6.0)]
+    queries = [Asked("always", Moving(Circle(1.0), (5.0, 5.0)).to_json())]
+    for number in range(100):
+        condition = Constant("x", Op.GT, number / 10)
+        after = end * number / 110
+        spec = Moving(shapes[number % 3], "object-1" if number % 2 else (5.0, 5.0), condition)
+        queries.append(Asked(f"q{number}", spec.to_json(), after, after + end / 20))
+    case = replace(crowded, queries=tuple(queries))
+    outcome = run_local(case, cuts=range(0, 600, 7), zones=zones, stops=[20, 50])
+    assert outcome.results == moving_oracle(case)
 
 
 def test_a_report_at_the_moment_of_activation_counts_at_the_next_tick() -> None:

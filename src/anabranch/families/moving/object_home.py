@@ -13,6 +13,9 @@ object in each:
     ticks        0         1         2          time 2.3 is announced: ticks 0 to 2 are final
     a reports    0   .4       1.5 1.9   2.2     sent: (0, at 0), (1, at .4), (2, at 1.9); 2.2 waits for tick 3
 
+A query that is activated later starts from the last reports of all objects: the regions have them, and the
+home sends where its focal object was last and for whom its condition holds.
+
 A zone keeps of its objects names, the last report that went to a region and those that wait (ObjectReports),
 the queries that follow objects (ForwardingRequests), and what queries for nearest objects need
 (SearchedObjects). All is kept in memory between batches, and built from the state where a worker takes a zone
@@ -22,13 +25,14 @@ over.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.chain.arrow_columns import floats_of, numbers_of, times_of
 from anabranch.chain.balance import HURRY, division
+from anabranch.chain.control import Query
 from anabranch.chain.packets import Kind, Packet
 from anabranch.chain.state import Arrays, State
 from anabranch.families.moving import servers
@@ -40,9 +44,11 @@ from anabranch.families.moving.kernels.home_moves import (
     RECORD,
     REPORT,
     Followers,
+    KnownObjects,
+    ReportBatch,
     last_of_tick,
+    participants,
     route_reports,
-    update_records,
 )
 from anabranch.families.moving.kernels.object_names import HomeNames, buckets, encoded
 from anabranch.families.moving.kernels.region_layout import RegionLayout, zones_of
@@ -70,9 +76,10 @@ from anabranch.model.arrays import Array, Bools, Floats, Ints, Words
 from anabranch.model.stream import Stream
 from anabranch.numeric.slots import grown
 from anabranch.predicates.evaluate import evaluate
+from anabranch.predicates.terms import Term
 
 OBJECTS, PENDING, SEARCH = "objects/", "pending/", "search/"
-RASTERS, RECORDS = SEARCH + "rasters/", SEARCH + "records/"
+RASTERS, ITEMS, _OBJECT = SEARCH + "rasters/", "items/", "#object"
 RECENT, BEFORE = SEARCH + "recent/", SEARCH + "before/"
 _HOME_OBJECTS = "home objects"
 
@@ -80,6 +87,9 @@ _HOME_OBJECTS = "home objects"
 COLUMNS = ("time", "index", "x", "y", "number", "truths")
 #: Rows per chunk of long columns.
 CHUNK_ROWS = 8192
+
+#: Whether a condition holds for items of these numbers.
+Holds = Callable[[Ints], Bools]
 
 
 def home_zones(stream: Stream, zones: int, items: pa.RecordBatch) -> Ints:
@@ -98,27 +108,32 @@ class ObjectHome(MovingStage):
         for packet in servers.of_kind(packets, servers.SPLITS, servers.LAYOUT):
             self._adopt_layout(reports, self.new_layout(state, packet))
         new_queries: list[int] = []
+        out: list[Packet] = []
         for packet in packets:
             if packet.kind is Kind.ITEMS:
                 self._add_items(reports, packet.rows)
             elif packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
-                new_queries += self._apply_control(reports, state, packet)
-        out = self._new_names(reports, zone) + self._divide(zone, state, packets)
+                for query in self._apply_control(reports, state, packet):
+                    new_queries.append(query.number)
+                    out += self._evaluate(reports, searched, query.number, zone)
+        out += self._new_names(reports, zone) + self._divide(zone, state, packets)
+        out += self._first_focals(reports, state, new_queries, zone)
         if self.lacks_bounds(state):
             out += self._bounds(zone, packets)
         if searched is not None:
-            out += self._adopt_searches(searched, zone, state, new_queries, packets)
+            out += self._adopt_searches(reports, searched, zone, state, new_queries, packets)
         progress = progress_of(packets)
         ticks = ticks_of(self.stream, progress)
         if ticks is not None:
             final, last = final_tick(ticks, progress), last_ticks(state, ticks)
             due = self._due(reports, ticks, final)
+            if searched is not None and searched.is_needed:
+                searched.remember(due, reports)
             if due is not None:
                 due["who"] = due["index"] * self.zones + zone
-                out += self._moves(reports, zone, state, due, last)
-            if searched is not None and searched.is_needed:
-                out += searched.add(due, reports.names.count, zone)
+                out += self._moves(reports, searched, zone, state, due, last)
             finish(state, final, last)
+            reports.conditions.age(ticks, final)
         reports.save(state)
         if searched is not None:
             searched.save(state)
@@ -129,14 +144,62 @@ class ObjectHome(MovingStage):
         searched = SearchedObjects.load(state, self.metric, self.zones) if self.zones > 1 else None
         return ObjectReports.load(state), searched
 
-    def _apply_control(self, reports: ObjectReports, state: State, packet: Packet) -> list[int]:
-        """Returns the numbers of the queries that are activated."""
+    def _apply_control(self, reports: ObjectReports, state: State, packet: Packet) -> Iterator[Query]:
+        """Yields the queries that are activated, each when it has been added."""
         activated, cancelled = apply_control(state, packet)
         for query in activated:
             reports.conditions.add(query)
+            yield query
         for gone in cancelled:
             reports.conditions.remove(gone)
-        return [query.number for query in activated]
+
+    def _evaluate(
+        self, reports: ObjectReports, searched: SearchedObjects | None, number: int, zone: int
+    ) -> list[Packet]:
+        """Evaluates the condition of a query that was added last on the last reports of all objects, if
+        nobody else has it. Returns which objects it holds for, for all regions.
+        """
+        bit = reports.conditions.of_query.get(number, -1)
+        if not reports.conditions.is_new(bit):
+            return []
+        holds = reports.items.holds(reports.conditions.condition(bit))
+        index = reports.set_bit(bit, holds)
+        if searched is not None:
+            searched.set_bit(bit, holds)
+        columns = {"who": index * self.zones + zone}
+        return [
+            servers.message(servers.REGION, other, servers.TRUTHS, columns, zone, bit=bit)
+            for other in range(self.zones)
+        ]
+
+    def _first_focals(
+        self, reports: ObjectReports, state: State, new_queries: list[int], zone: int
+    ) -> list[Packet]:
+        """Returns where the focal objects of new queries were last."""
+        found = [plans(state, self.integers)[number] for number in new_queries]
+        layout, objects = self.layout_now(state), list[int]()
+        updates: list[tuple[int, ...]] = []
+        for index, following in reports.followed(found).items():
+            known = reports.known[index]
+            if known["number"] < 0:
+                continue
+            followers = np.array([follower(plan, ENDLESS) for plan in following], FOLLOWER)
+            marks = participants(self.metric, layout, followers, known["x"], known["y"])
+            updates += [
+                (server, len(objects), following[row].number, servers.PARTICIPATES | servers.IS_KNOWN)
+                for row, server in zip(*map(np.ndarray.tolist, np.nonzero(marks)), strict=True)
+            ]
+            objects.append(index)
+        if not objects:
+            return []
+        there = reports.known[objects]
+        report = {name: there[name].copy() for name in ("x", "y", "expires")}
+        # before all ticks to come, so before the query's first
+        report |= {"tick": np.full(len(objects), -1), "who": np.array(objects) * self.zones + zone}
+        table, out = np.array(updates, np.int64), []
+        for server in np.unique(table[:, 0]).tolist():
+            out += self._focal_messages(server, report, table[table[:, 0] == server], zone)
+        return out
 
     def _adopt_layout(self, reports: ObjectReports, layout: RegionLayout) -> None:
         """From now on objects belong to servers as this layout says."""
@@ -144,6 +207,7 @@ class ObjectHome(MovingStage):
 
     def _adopt_searches(
         self,
+        reports: ObjectReports,
         searched: SearchedObjects,
         zone: int,
         state: State,
@@ -161,7 +225,7 @@ class ObjectHome(MovingStage):
         searched.is_needed = bool(sent) or has_nearest(state, self.integers) or not searched.is_idle
         if not searched.is_needed:
             searched.clear(state)
-        return searched.adopt(sent, {number % self.zones for number in nearest}, zone)
+        return searched.adopt(sent, {number % self.zones for number in nearest}, reports, zone)
 
     def _bounds(self, zone: int, packets: Sequence[Packet]) -> list[Packet]:
         """Returns the bounds of the positions in this batch, if it has any."""
@@ -214,7 +278,8 @@ class ObjectHome(MovingStage):
         for bit, condition in reports.conditions.needed(times[0].item()):
             truths[:, bit >> 6] |= evaluate(condition, items).astype(np.uint64) << np.uint64(bit & 63)
         index = reports.names.find(encoded(items.column(self.stream.object)), add=True)
-        reports.make_room(reports.names.count)
+        reports.make_room(reports.names.count, truths.shape[1])
+        reports.items.add(items, index)
         reports.pending.append(
             {"time": times, "index": index, "x": x, "y": y, "number": numbers_of(items), "truths": truths}
         )
@@ -243,12 +308,21 @@ class ObjectHome(MovingStage):
         return report
 
     def _moves(
-        self, reports: ObjectReports, zone: int, state: State, report: Arrays, last: dict[int, int]
+        self,
+        reports: ObjectReports,
+        searched: SearchedObjects | None,
+        zone: int,
+        state: State,
+        report: Arrays,
+        last: dict[int, int],
     ) -> list[Packet]:
-        """Returns the moves and focal updates of reports for every region."""
-        followers = reports.requests.followers(plans(state, self.integers), last, reports.names)
-        layout, rows = self.layout_now(state), records(REPORT, report)
-        moves, updates = route_reports(self.metric, layout, rows, reports.known, reports.dirty, followers)
+        """Returns the moves and focal updates of reports for every region, and the moves that queries for
+        nearest objects need.
+        """
+        followers = reports.requests.followers(plans(state, self.integers), last, reports)
+        truths = with_words(report["truths"], reports.truths.shape[1])
+        layout, rows = self.layout_now(state), ReportBatch(records(REPORT, report), truths)
+        moves, updates, before = route_reports(self.metric, layout, rows, reports.arrays(), followers)
         out: list[Packet] = []
         for server in range(self.zones):
             mine = moves[moves[:, 0] == server] if self.zones > 1 else moves
@@ -258,6 +332,8 @@ class ObjectHome(MovingStage):
             mine = updates[updates[:, 0] == server] if self.zones > 1 else updates
             if len(mine):
                 out += self._focal_messages(server, report, mine, zone)
+        if searched is not None and searched.is_needed:
+            out += searched.add(report, before, zone)
         return out
 
     def _focal_messages(self, server: int, report: Arrays, updates: Ints, zone: int) -> list[Packet]:
@@ -275,33 +351,49 @@ class ObjectHome(MovingStage):
 
 
 class ObjectReports:
-    """`known` has the last report of each object that went to a region, `pending` those that wait."""
+    """`known` has the last report of each object that went to a region, `pending` those that wait, `items`
+    what both said.
+    """
 
     def __init__(self, names: HomeNames, conditions: ConditionBits) -> None:
         self.names, self.conditions = names, conditions
         self.requests = ForwardingRequests()
         self.known = _no_report(64)
+        self.truths = np.zeros((64, conditions.words), np.uint64)  # of `known`
         self.dirty = np.zeros(1, np.uint8)  # one per block of `known` to be stored
         self.pending = PendingReports()
+        self.items = LastItems()
 
     @staticmethod
     def load(state: State) -> ObjectReports:
         reports = ObjectReports(HomeNames.load(state), ConditionBits.load(state))
-        reports.make_room(reports.names.count)
         for key in state.keys(OBJECTS):
             chunk = state.get(key)
             assert chunk is not None
-            first = int(key.removeprefix(OBJECTS)) * BLOCK
+            first, length = int(key.removeprefix(OBJECTS)) * BLOCK, len(chunk["x"])
+            reports.make_room(max(first + length, reports.names.count), chunk["truths"].shape[1])
             for name in KNOWN.names or ():
-                reports.known[name][first : first + len(chunk[name])] = chunk[name]
+                reports.known[name][first : first + length] = chunk[name]
+            reports.truths[first : first + length, : chunk["truths"].shape[1]] = chunk["truths"]
+        reports.make_room(reports.names.count, reports.conditions.words)
         reports.pending = PendingReports.load(state)
+        reports.items = LastItems.load(state)
         return reports
 
-    def make_room(self, count: int) -> None:
+    def make_room(self, count: int, words: int) -> None:
+        """Makes room for so many objects, and for the bits of all conditions."""
+        self.truths = with_words(self.truths, words)
         old = len(self.known)
         if count > old:
-            self.known = np.concatenate([self.known, _no_report(max(old, count - old))])
-            self.dirty = _with_blocks(self.dirty, len(self.known))
+            more = max(old, count - old)
+            self.known = np.concatenate([self.known, _no_report(more)])
+            self.truths = np.concatenate([self.truths, np.zeros((more, self.truths.shape[1]), np.uint64)])
+            blocks = len(self.known) // BLOCK + 1 - len(self.dirty)
+            self.dirty = np.concatenate([self.dirty, np.zeros(blocks, np.uint8)])
+
+    def arrays(self) -> KnownObjects:
+        """Returns what is known as kernels take it; valid until an object or a condition is added."""
+        return KnownObjects(self.known, self.truths, self.dirty)
 
     def assign(self, zones_of: Callable[[Floats, Floats], Ints]) -> None:
         """Gives every object that has reported to the server that now has its position."""
@@ -310,6 +402,29 @@ class ObjectReports:
         self.known["zone"][seen] = zones_of(there["x"].copy(), there["y"].copy())
         self.dirty[seen // BLOCK] = 1
 
+    def set_bit(self, bit: int, holds: Holds) -> Ints:
+        """Says of all reports whether a condition holds for them; returns the objects for which it does."""
+        self.make_room(0, bit // 64 + 1)
+        seen = np.flatnonzero(self.known["number"] >= 0)
+        self.truths[seen] = with_bit(self.truths[seen], bit, holds(self.known["number"][seen]))
+        self.dirty[seen // BLOCK] = 1
+        self.pending.set_bit(bit, holds)
+        return seen[has_bit(self.truths[seen], bit)]
+
+    def followed(self, plans: Iterable[MovingPlan]) -> dict[int, list[MovingPlan]]:
+        """Returns the queries whose focal objects this zone knows by now, by object."""
+        followers = [(plan, plan.focal) for plan in plans if plan.focal is not None]
+        if not followers:
+            return {}
+        lengths = [len(focal) for _, focal in followers]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        data = np.frombuffer(b"".join(focal for _, focal in followers), np.uint8).copy()
+        by_object: dict[int, list[MovingPlan]] = defaultdict(list)
+        for (plan, _), index in zip(followers, self.names.find((offsets, data)).tolist(), strict=True):
+            if index >= 0:
+                by_object[index].append(plan)
+        return by_object
+
     def save(self, state: State) -> None:
         """Stores what changed since the last call."""
         self.names.save(state)
@@ -317,15 +432,88 @@ class ObjectReports:
         for block in np.flatnonzero(self.dirty).tolist():
             rows = slice(block * BLOCK, min((block + 1) * BLOCK, self.names.count))
             chunk = {name: self.known[name][rows].copy() for name in KNOWN.names or ()}
-            state.put(f"{OBJECTS}{block:08d}", chunk)
+            state.put(f"{OBJECTS}{block:08d}", chunk | {"truths": self.truths[rows].copy()})
         self.dirty[:] = 0
         self.pending.save(state)
+        self.items.save(state, self.known["number"], self.pending.numbers)
 
 
 def _no_report(size: int) -> Array:
     out = np.zeros(size, KNOWN)
     out["number"] = out["zone"] = -1
     return out
+
+
+class LastItems:
+    """The items that the reports of a zone were: each object's last, and those that wait. A condition that
+    nobody asked for before is evaluated on them.
+
+    Items come in stream order and are kept in chunks. When there are twice as many as are needed, the others
+    are dropped.
+    """
+
+    def __init__(self) -> None:
+        self._chunks: list[pa.RecordBatch] = []
+        self._new: list[pa.RecordBatch] = []
+
+    def add(self, items: pa.RecordBatch, index: Ints) -> None:
+        """Adds the items of reports; `index` are their objects'."""
+        self._new.append(items.append_column(_OBJECT, pa.array(index)))
+
+    def holds(self, condition: Term) -> Holds:
+        """Returns a function that says for numbers of items whether a condition holds for them; false for
+        those that are not here.
+        """
+        parts = [*self._chunks, *self._new]
+        numbers = np.concatenate([np.zeros(0, np.int64), *map(numbers_of, parts)])
+        truth = np.concatenate([np.zeros(0, bool), *(evaluate(condition, part) for part in parts)])
+
+        def found(wanted: Ints) -> Bools:
+            if not len(numbers):
+                return np.zeros(len(wanted), bool)
+            row = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+            return np.asarray((numbers[row] == wanted) & truth[row])
+
+        return found
+
+    def save(self, state: State, last: Ints, pending: Ints) -> None:
+        """Stores what was added since the last call and is needed: `last` is the number of each object's last
+        report, `pending` are those that wait, ascending.
+        """
+        if not self._new:
+            return
+        new = _needed(self._new, last, pending)
+        self._new = []
+        first = len(self._chunks)
+        if first and self._chunks[-1].num_rows < CHUNK_ROWS:
+            first -= 1
+        kept = self._chunks[first:]
+        count = np.count_nonzero(last >= 0) + len(pending)
+        if sum(chunk.num_rows for chunk in self._chunks) + new.num_rows > 2 * count + CHUNK_ROWS:
+            first, kept = 0, [_needed(self._chunks, last, pending)] if self._chunks else []
+        rows = pa.concat_batches([*kept, new])
+        self._chunks = self._chunks[:first]
+        self._chunks += [rows.slice(at, CHUNK_ROWS) for at in range(0, rows.num_rows, CHUNK_ROWS)]
+        for position in range(first, len(self._chunks)):
+            state.put(f"{ITEMS}{position:08d}", self._chunks[position])
+        for key in state.keys(ITEMS)[len(self._chunks) :]:
+            state.drop(key)
+
+    @staticmethod
+    def load(state: State) -> LastItems:
+        items = LastItems()
+        items._chunks = [rows for key in state.keys(ITEMS) if (rows := state.rows(key)) is not None]
+        return items
+
+
+def _needed(parts: list[pa.RecordBatch], last: Ints, pending: Ints) -> pa.RecordBatch:
+    rows = pa.concat_batches(parts)
+    numbers, index = numbers_of(rows), rows.column(_OBJECT).to_numpy()
+    wanted = last[index] == numbers
+    if len(pending):
+        row = np.minimum(np.searchsorted(pending, numbers), len(pending) - 1)
+        wanted |= pending[row] == numbers
+    return rows if wanted.all() else rows.filter(pa.array(wanted))
 
 
 class PendingReports:
@@ -363,6 +551,18 @@ class PendingReports:
         truths = self._columns["truths"]
         if words > truths.shape[1]:
             self._columns["truths"] = with_words(truths, words)
+            self._stored = 0
+
+    @property
+    def numbers(self) -> Ints:
+        """Returns the numbers of the items that the reports were, ascending."""
+        return self._columns["number"][: self._count] if self._count else np.zeros(0, np.int64)
+
+    def set_bit(self, bit: int, holds: Holds) -> None:
+        if self._count:
+            self._fit_words(bit // 64 + 1)
+            truths = self._columns["truths"]
+            truths[: self._count] = with_bit(truths[: self._count], bit, holds(self.numbers))
             self._stored = 0
 
     def take_due(self, ticks: Ticks, final: int, objects: int) -> Arrays | None:
@@ -425,33 +625,31 @@ class ForwardingRequests:
         self._built_of: tuple[dict[int, MovingPlan], dict[int, int], int] | None = None
         self._table: Followers | None = None
 
-    def followers(self, plans: dict[int, MovingPlan], last: dict[int, int], names: HomeNames) -> Followers:
+    def followers(
+        self, plans: dict[int, MovingPlan], last: dict[int, int], reports: ObjectReports
+    ) -> Followers:
         """Returns the table; `last` are the last ticks of cancelled queries."""
-        old = self._built_of
-        if self._table is None or old is None or old[0] is not plans or old[1:] != (last, names.count):
-            self._built_of = (plans, last, names.count)
-            self._table = _followers(plans, last, names)
+        old, count = self._built_of, reports.names.count
+        if self._table is None or old is None or old[0] is not plans or old[1:] != (last, count):
+            self._built_of = (plans, last, count)
+            self._table = _followers(plans, last, reports)
         return self._table
 
 
-def _followers(plans: dict[int, MovingPlan], last: dict[int, int], names: HomeNames) -> Followers:
+def _followers(plans: dict[int, MovingPlan], last: dict[int, int], reports: ObjectReports) -> Followers:
     """Returns the entries of all queries whose focal object this zone knows by now."""
-    followers = [(plan, plan.focal) for plan in plans.values() if plan.focal is not None]
-    lengths = [len(focal) for _, focal in followers]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    data = np.frombuffer(b"".join(focal for _, focal in followers), np.uint8).copy()
-    by_object: dict[int, list[MovingPlan]] = defaultdict(list)
-    for (plan, _), index in zip(followers, names.find((offsets, data)).tolist(), strict=True):
-        if index >= 0:
-            by_object[index].append(plan)
+    by_object = reports.followed(plans.values())
     entries: list[tuple[float, ...]] = []
-    count = np.zeros(names.count + 1, np.int64)
+    count = np.zeros(reports.names.count + 1, np.int64)
     for index in sorted(by_object):
         count[index + 1] = len(by_object[index])
-        for plan in by_object[index]:
-            shape, end = ONE_ZONE if plan.mode == NEAREST else plan.shape, last.get(plan.number, ENDLESS)
-            entries.append((plan.number, plan.first_item, end, shape, plan.a, plan.b))
+        entries += [follower(plan, last.get(plan.number, ENDLESS)) for plan in by_object[index]]
     return Followers(np.cumsum(count), np.array(entries, FOLLOWER))
+
+
+def follower(plan: MovingPlan, last: int) -> tuple[float, ...]:
+    """Returns the entry (FOLLOWER) of a query with this last tick."""
+    return (plan.number, last, ONE_ZONE if plan.mode == NEAREST else plan.shape, plan.a, plan.b)
 
 
 # what queries for nearest objects need
@@ -493,9 +691,6 @@ class SearchedObjects:
     def _clear(self) -> None:
         self.is_needed = False  # whether there are queries for nearest objects, or were in the last batch
         self.rasters = [NOTHING] * self.zones
-        self.records = _no_record(64)
-        self.truths = np.zeros((64, 1), np.uint64)
-        self._dirty = np.zeros(1, np.uint8)  # one per block of records to be stored
         self._changed: set[int] = set()  # zones whose rasters are to be stored
         self._recent: Arrays | None = None
         self._before: Arrays | None = None
@@ -505,7 +700,9 @@ class SearchedObjects:
         """Whether no zone searches any cell."""
         return all(raster is NOTHING for raster in self.rasters)
 
-    def adopt(self, sent: Mapping[int, tuple[Raster, bool]], new: set[int], zone: int) -> list[Packet]:
+    def adopt(
+        self, sent: Mapping[int, tuple[Raster, bool]], new: set[int], reports: ObjectReports, zone: int
+    ) -> list[Packet]:
         """Uses the rasters that zones sent from this batch on, and everything for zones with new queries.
         Returns the records that these zones lack, and the moves of the last batch for those that are late.
         """
@@ -517,7 +714,7 @@ class SearchedObjects:
             self.rasters[other] = EVERYTHING if other in new else kept
             self._changed.add(other)
             if late not in known:
-                known[late] = self._before_last_batch() if late else self._now()
+                known[late] = self._before_last_batch(reports) if late else _now(reports)
             missing = known[late].missing(self.metric, old, kept, self.rasters[other])
             if len(missing) or late:  # a zone that is late waits, also for nothing
                 columns = known[late].columns(missing, self.zones, zone)
@@ -526,43 +723,45 @@ class SearchedObjects:
                 out += self._moves(zone, other, self._recent)
         return out
 
-    def _now(self) -> _Snapshot:
-        """Returns the records of all objects."""
-        index = np.flatnonzero(self.records["number"] >= 0)
-        return _Snapshot(index, self.records[index], self.truths[index])
-
-    def _before_last_batch(self) -> _Snapshot:
+    def _before_last_batch(self, reports: ObjectReports) -> _Snapshot:
         """Returns the records of all objects as of before the last batch."""
         if self._recent is None:
-            return self._now()
-        silent = self.records["number"] >= 0
+            return _now(reports)
+        silent = reports.known["number"] >= 0
         silent[self._recent["index"]] = False
-        index = np.flatnonzero(silent)
+        now = _now(reports, silent)
         if self._before is None:
-            return _Snapshot(index, self.records[index], self.truths[index])
+            return now
         return _Snapshot(
-            np.concatenate([index, self._before["index"]]),
-            np.concatenate([self.records[index], records(RECORD, self._before)]),
-            np.concatenate([self.truths[index], with_words(self._before["truths"], self.truths.shape[1])]),
+            np.concatenate([now.index, self._before["index"]]),
+            np.concatenate([now.records, records(RECORD, self._before)]),
+            np.concatenate([now.truths, with_words(self._before["truths"], now.truths.shape[1])]),
         )
 
-    def add(self, report: Arrays | None, count: int, zone: int) -> list[Packet]:
-        """Returns the moves of this batch's reports for every zone; there are `count` objects."""
+    def remember(self, report: Arrays | None, reports: ObjectReports) -> None:
+        """Keeps what is known of the objects that report in this batch, before it is brought up to date."""
         self._recent = self._before = None
         if report is None:
-            return []
-        self._make_room(count, report["truths"].shape[1])
+            return
         index = np.unique(report["index"])
-        index = index[self.records["number"][index] >= 0]
+        index = index[reports.known["number"][index] >= 0]
         if len(index):
-            there = self.records[index]
-            self._before = {"index": index, "truths": self.truths[index]}
+            there = reports.known[index]
+            self._before = {"index": index, "truths": reports.truths[index]}
             self._before |= {name: there[name].copy() for name in RECORD.names or ()}
-        truths = with_words(report["truths"], self.truths.shape[1])
-        prior = update_records(records(REPORT, report), truths, self.records, self.truths, self._dirty)
-        self._recent = report | {"prior_x": prior[0].copy(), "prior_y": prior[1].copy()}
+
+    def add(self, report: Arrays, before: Floats, zone: int) -> list[Packet]:
+        """Returns the moves of this batch's reports for every zone; `before` is where the objects were."""
+        self._recent = report | {"prior_x": before[0].copy(), "prior_y": before[1].copy()}
         self._recent.pop("time")
         return [packet for other in range(self.zones) for packet in self._moves(zone, other, self._recent)]
+
+    def set_bit(self, bit: int, holds: Holds) -> None:
+        """Says of what is kept of the last batch whether a condition holds."""
+        for kept in (self._recent, self._before):
+            if kept is not None:
+                truths = with_words(kept["truths"], bit // 64 + 1)
+                kept["truths"] = with_bit(truths, bit, holds(kept["number"]))
 
     def _moves(self, zone: int, other: int, report: Arrays) -> list[Packet]:
         raster = self.rasters[other]
@@ -576,28 +775,11 @@ class SearchedObjects:
         columns = servers.move_columns(report, rows, leaves)
         return [servers.message(servers.REGION, other, servers.NEAREST_MOVES, columns, zone)]
 
-    def _make_room(self, count: int, words: int) -> None:
-        self.truths = with_words(self.truths, words)
-        old = len(self.records)
-        if count > old:
-            more = max(old, count - old)
-            self.records = np.concatenate([self.records, _no_record(more)])
-            self.truths = np.concatenate([self.truths, np.zeros((more, self.truths.shape[1]), np.uint64)])
-            self._dirty = _with_blocks(self._dirty, len(self.records))
-
     @staticmethod
     def load(state: State, metric: Metric, zones: int) -> SearchedObjects:
         searched = SearchedObjects(metric, zones)
         for key in state.keys(RASTERS):
             searched.rasters[int(key.removeprefix(RASTERS))] = raster_from(state.get(key) or {})
-        for key in state.keys(RECORDS):
-            chunk = state.get(key)
-            assert chunk is not None
-            first, length = int(key.removeprefix(RECORDS)) * BLOCK, len(chunk["x"])
-            searched._make_room(first + length, chunk["truths"].shape[1])
-            for name in RECORD.names or ():
-                searched.records[name][first : first + length] = chunk[name]
-            searched.truths[first : first + length, : chunk["truths"].shape[1]] = chunk["truths"]
         searched._recent, searched._before = get_columns(state, RECENT), get_columns(state, BEFORE)
         return searched
 
@@ -609,13 +791,8 @@ class SearchedObjects:
                 state.drop(key)
             else:
                 state.put(key, raster_arrays(self.rasters[zone]))
-        for block in np.flatnonzero(self._dirty).tolist():
-            rows = slice(block * BLOCK, (block + 1) * BLOCK)
-            chunk = {name: self.records[name][rows].copy() for name in RECORD.names or ()}
-            state.put(f"{RECORDS}{block:08d}", chunk | {"truths": self.truths[rows].copy()})
         put_columns(state, RECENT, self._recent)
         put_columns(state, BEFORE, self._before)
-        self._dirty[:] = 0
         self._changed = set()
 
     def clear(self, state: State) -> None:
@@ -627,13 +804,27 @@ class SearchedObjects:
             self._clear()
 
 
-def _no_record(size: int) -> Array:
-    out = np.zeros(size, RECORD)
-    out["number"] = -1
-    return out
+def _now(reports: ObjectReports, wanted: Bools | None = None) -> _Snapshot:
+    """Returns the records of all objects, or of those that are wanted."""
+    index = np.flatnonzero(reports.known["number"] >= 0 if wanted is None else wanted)
+    there = reports.known[index]
+    columns = {name: there[name] for name in RECORD.names or ()}
+    return _Snapshot(index, records(RECORD, columns), reports.truths[index])
 
 
 # arrays and columns
+
+
+def with_bit(truths: Words, bit: int, holds: Bools) -> Words:
+    """Returns the truths of reports with one bit as `holds` says."""
+    out, mask = truths.copy(), np.uint64(1) << np.uint64(bit & 63)
+    word = out[:, bit >> 6]
+    out[:, bit >> 6] = np.where(holds, word | mask, word & ~mask)
+    return out
+
+
+def has_bit(truths: Words, bit: int) -> Bools:
+    return np.asarray((truths[:, bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1) != 0)
 
 
 def with_words(truths: Array, words: int) -> Array:
@@ -664,8 +855,3 @@ def get_columns(state: State, prefix: str) -> Arrays | None:
     if not parts:
         return None
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _with_blocks(dirty: Array, count: int) -> Array:
-    """Returns the marks of blocks for so many entries."""
-    return np.concatenate([dirty, np.zeros(count // BLOCK + 1 - len(dirty), np.uint8)])

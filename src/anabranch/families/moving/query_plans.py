@@ -56,7 +56,6 @@ class MovingPlan:
     a: float
     b: float
     k: int
-    first_item: int
     point: tuple[float, float] | None
     focal: bytes | None
 
@@ -76,7 +75,7 @@ def plan_of(query: Query, integers: bool) -> MovingPlan:
         focal = focal_bytes(spec.focal, integers)
     else:
         point = (float(spec.focal[0]), float(spec.focal[1]))
-    return MovingPlan(query.number, mode, shape, a, b, k, query.first_item, point, focal)
+    return MovingPlan(query.number, mode, shape, a, b, k, point, focal)
 
 
 def plans(state: State, integers: bool) -> dict[int, MovingPlan]:
@@ -195,6 +194,12 @@ class _Bit:
     text: str
     users: int
     freed: Time | None = None  # when its last user was cancelled
+    idle: int = 0  # batches since the last tick of its last user
+
+
+#: A bit gets another meaning so many batches after its last tick: results for nearest objects may be a batch
+#: late.
+_IDLE = 3
 
 
 @dataclass
@@ -202,9 +207,9 @@ class ConditionBits:
     """Conditions as bits of a report: each distinct condition is evaluated once per report, at home, and
     travels as one bit.
 
-    A query sees only reports that come after its activation, so a condition is never evaluated on an older
-    one. Home zones and regions number conditions alike because they see the same activations and
-    cancellations in the same order; nothing is exchanged.
+    A condition that nobody had before is evaluated on the last reports of all objects when its query is
+    activated. Home zones and regions number conditions alike because they see the same activations,
+    cancellations and progress in the same order; nothing is exchanged.
     """
 
     bits: list[_Bit] = field(default_factory=list)
@@ -222,7 +227,7 @@ class ConditionBits:
     def save(self, state: State) -> None:
         if self.changed:
             self.changed = False
-            bits = [[bit.text, bit.users, bit.freed] for bit in self.bits]
+            bits = [[bit.text, bit.users, bit.freed, bit.idle] for bit in self.bits]
             state.put_json(CONDITIONS, {"bits": bits, "of_query": self.of_query})
 
     @property
@@ -236,25 +241,39 @@ class ConditionBits:
         if text == _ALWAYS:
             return -1
         self.changed = True
-        bit = self._find(text, query.activate)
+        bit = self._find(text)
         self.bits[bit] = _Bit(text, self.bits[bit].users + 1)
         self.of_query[query.number] = bit
         return bit
 
-    def _find(self, text: str, activate: Time | None) -> int:
-        """Returns the bit that a condition has already, else one that is free, else a new one.
+    def is_new(self, bit: int) -> bool:
+        """Whether the query that was added last is the only one with this condition."""
+        return bit >= 0 and self.bits[bit].users == 1
 
-        A bit is free when every tick of its last user is older than every report that a new user sees;
-        until then old and new meanings could meet in one report.
-        """
+    def condition(self, bit: int) -> Term:
+        return _parsed(self.bits[bit].text)
+
+    def _find(self, text: str) -> int:
+        """Returns the bit that a condition has already, else one that is free, else a new one."""
         for index, bit in enumerate(self.bits):
             if bit.text == text:
                 return index
         for index, bit in enumerate(self.bits):
-            if bit.users == 0 and (bit.freed is None or (activate is not None and bit.freed < activate)):
+            if bit.users == 0 and bit.idle >= _IDLE:
                 return index
         self.bits.append(_Bit(text, 0))
         return len(self.bits) - 1
+
+    def age(self, ticks: Ticks, final: int) -> None:
+        """Counts the batches of bits that nobody uses; ticks up to `final` are over."""
+        for bit in self.bits:
+            if (
+                bit.users == 0
+                and bit.idle < _IDLE
+                and (bit.freed is None or ticks.last_before(bit.freed) <= final)
+            ):
+                bit.idle += 1
+                self.changed = True
 
     def remove(self, query: Cancelled) -> None:
         index = self.of_query.pop(query.number, None)

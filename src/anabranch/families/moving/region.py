@@ -82,6 +82,9 @@ class Region(MovingStage):
                 self._apply_control(zone, state, server, nearest, packet)
         for packet in servers.of_kind(packets, servers.NAMES):
             server.names.add(*servers.names_in(packet))
+        for packet in servers.of_kind(packets, servers.TRUTHS):
+            for each in [server] if nearest is None else [server, nearest.server]:
+                each.set_bit(packet, self.zones)
         progress = progress_of(packets)
         ticks = ticks_known(state, self.stream, progress)
         if nearest is not None:
@@ -119,6 +122,7 @@ class Region(MovingStage):
         last = last_ticks(state, ticks)
         events = query_events(state, server, focal_events(packets, server), ticks, last, final)
         rows = server.run(moves, events, final)
+        server.conditions.age(ticks, final)
         others = {n: tick for n, tick in last.items() if nearest is None or n not in nearest}
         for number in finish(state, final, others):
             if number in server.slot_of:

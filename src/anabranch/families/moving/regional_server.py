@@ -84,11 +84,9 @@ MOST_FENCE_CELLS = 1 << 23
 FEW_FENCES = 64
 SHARE_OF_FENCES = 1 / 16
 
-_NO_FENCES = FenceIndex(
-    np.zeros(0, FENCE), np.zeros(0, np.int64), np.zeros(1, np.int32), np.zeros(0, FENCE_BITS)
-)
+_NO_FENCES = FenceIndex(np.zeros(0, FENCE), np.zeros(1, np.int32), np.zeros(0, FENCE_BITS))
 
-_OF_PLAN = ("number", "mode", "shape", "a", "b", "k", "first_item")
+_OF_PLAN = ("number", "mode", "shape", "a", "b", "k")
 _STORED_OF_OBJECT = ("x", "y", "number", "expires")
 _STORED_OF_QUERY = (
     *(
@@ -205,6 +203,15 @@ class RegionalServer:
                 [self.dirty_objects, np.zeros(blocks - len(self.dirty_objects), np.uint8)]
             )
 
+    def set_bit(self, packet: Packet, homes: int) -> None:
+        """Says of the objects of a home zone whether a condition holds for them, as a truths message does."""
+        who, bit = packet.rows.column("who").to_numpy(), packet.facts["bit"]
+        self.make_room(int(who.max(initial=-1)) + 1)
+        word, mask = bit >> 6, np.uint64(1) << np.uint64(bit & 63)
+        self.truths[packet.facts["from"] :: homes, word] &= ~mask
+        self.truths[who, word] |= mask
+        self.dirty_objects[np.flatnonzero(self.objects["present"]) // BLOCK] = 1
+
     def list_by_age(self) -> None:
         """Builds the lists of objects and queries by the tick at which they expire again."""
         for entries, which, there in (
@@ -300,7 +307,7 @@ class RegionalServer:
         ):
             side = max(LEAST_COLUMNS, side // 2)
             grid = self._empty_grid(x, y, side)
-        index = index_cells(self.metric, self.queries, *place_fences(self.queries, fences), grid)
+        index = index_cells(self.metric, self.queries, place_fences(self.queries, fences), grid)
         return grid._replace(fences=index)
 
     def _empty_grid(self, x: tuple[float, float], y: tuple[float, float], side: int) -> ObjectGrid:
@@ -316,7 +323,6 @@ class RegionalServer:
             np.zeros((side * side, self._bits.words), np.uint64),
             np.zeros((side * side, self._bits.words), np.uint64),
             self._bits.slots,
-            self._bits.latest,
             _NO_FENCES,
         )
 
@@ -431,7 +437,6 @@ class QueryBits:
     def __init__(self) -> None:
         self.words = 1
         self.slots = np.full(64, -1, np.int64)
-        self.latest = np.zeros(1, np.int64)  # by word, the latest first_item
         self.fences = np.zeros(0, np.int64)  # slots of queries, in the order of their places
         self.needing_lists = 0  # queries that may look for objects in cells in any tick
         self._new: set[int] = set()  # slots
@@ -462,7 +467,6 @@ class QueryBits:
         for slot in new:
             query, bit = queries[slot], self._free.pop()
             query["bit"], self.slots[bit] = bit, slot
-            self.latest[bit // 64] = max(self.latest[bit // 64], query["first_item"])
         self._new = set()
         return True
 
@@ -479,8 +483,6 @@ class QueryBits:
             self.words *= 2
         self.slots = np.full(64 * self.words, -1, np.int64)
         self.slots[: len(others)] = others
-        self.latest = np.zeros(self.words, np.int64)
-        np.maximum.at(self.latest, np.arange(len(others)) // 64, queries["first_item"][others])
         self._free = list(range(64 * self.words - 1, len(others) - 1, -1))
         self._new = set()
         self._loose = 0

@@ -15,6 +15,7 @@ Messages are PARTIAL packets, whose fact `what` says what they are:
 |               |                          | facts `box`, and `late`: the last batch needs them, too         |
 | records       | home to region           | who, x, y, number, expires, t0, ...: objects in cells new to it |
 | nearest moves | home to region           | as moves, of the objects in those cells                         |
+| truths        | home to region           | who: those of its objects for which a condition, `bit`, holds   |
 | focal         | home to region           | tick, who, x, y, expires: where a focal object is               |
 | requests      | home to region           | focal, query, flags: what that means for a query                |
 | fragments     | region to assemble       | tick, query, op, who, x, y, distance; x may be a local value    |
@@ -54,7 +55,7 @@ from anabranch.model.stream import Stream, Time
 NAMES, MOVES, FOCAL_UPDATES, FRAGMENTS = "names", "moves", "focal", "fragments"
 REQUESTS, SEARCH, RECORDS, NEAREST_MOVES = "requests", "search", "records", "nearest moves"
 WORK, DIVIDE, SPLITS, ARRIVALS, LOCAL_PLANS = "work", "divide", "splits", "arrivals", "local plans"
-BOUNDS, LAYOUT = "bounds", "layout"
+BOUNDS, LAYOUT, TRUTHS = "bounds", "layout", "truths"
 
 #: The depths of the stages in their chain.
 HOME, REGION, ASSEMBLE = 1, 2, 3

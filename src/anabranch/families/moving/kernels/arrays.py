@@ -95,7 +95,6 @@ QUERY = np.dtype(
         # a circle's radius, half a box's width, or the distance of the k-th nearest (infinite with fewer)
         ("a", _FLOAT),
         ("b", _FLOAT),  # half a box's height
-        ("first_item", _INT),  # the number of the first report it sees
         ("focal", _INT),  # the focal object, -1 for a fixed point
         ("condition", _SHORT),  # its bit among the truths of a report, -1 for none
         ("mode", _BYTE),
@@ -150,7 +149,6 @@ FENCE = np.dtype(
         ("y", _FLOAT),
         ("a", _FLOAT),
         ("b", _FLOAT),
-        ("first_item", _INT),
         ("number", _INT),
         ("slot", _SHORT),
         ("condition", _SHORT),
@@ -238,7 +236,6 @@ class FenceIndex(NamedTuple):
     """
 
     fences: Array  # FENCE, by place
-    latest: Ints  # [words], the latest first_item among the fences of a word
     first: Ints32  # [cells + 1]
     bits: Array  # FENCE_BITS
 
@@ -258,7 +255,6 @@ class ObjectGrid(NamedTuple):
     watched: Words  # [cells, words], one bit per query that watches the cell
     covered: Words  # [cells, words], one bit per query in which whoever is in the cell is sure to be
     slots: Ints  # [64 * words], the query that has a bit
-    latest: Ints  # [words], the latest first_item among the queries of a word
     fences: FenceIndex
 
 

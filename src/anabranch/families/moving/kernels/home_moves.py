@@ -17,13 +17,21 @@ from anabranch.numeric.jit import inner, kernel, twig
 
 #: What a home zone knows of an object: the last report that went to a region; number and zone are -1 before
 #: the first.
-KNOWN = np.dtype([("x", np.float64), ("y", np.float64), ("number", np.int64), ("zone", np.int64)], align=True)
+KNOWN = np.dtype(
+    [
+        ("x", np.float64),
+        ("y", np.float64),
+        ("number", np.int64),
+        ("expires", np.int64),
+        ("zone", np.int64),
+    ],
+    align=True,
+)
 
 #: An entry of the forwarding request table: a query that follows an object.
 FOLLOWER = np.dtype(
     [
         ("query", np.int64),
-        ("first_item", np.int64),  # the number of the first report it sees
         ("last_tick", np.int64),
         ("shape", np.int64),
         ("a", np.float64),
@@ -46,8 +54,7 @@ REPORT = np.dtype(
 )
 
 
-#: What the last report of an object said, for queries for nearest objects; number -1: none that one could
-#: see.
+#: The last report of an object, as a zone that has new queries for nearest objects gets it.
 RECORD = np.dtype(
     [("x", np.float64), ("y", np.float64), ("number", np.int64), ("expires", np.int64)], align=True
 )
@@ -56,6 +63,21 @@ RECORD = np.dtype(
 ONE_ZONE = 2
 
 _LEAVES, _NONE = np.int64(1), ZERO
+
+
+class ReportBatch(NamedTuple):
+    """Reports in stream order."""
+
+    records: Array  # REPORT
+    truths: Words  # [reports, words], one bit per condition
+
+
+class KnownObjects(NamedTuple):
+    """What a home zone knows of its objects. There are at least as many words as in a batch of reports."""
+
+    records: Array  # KNOWN
+    truths: Words  # [objects, words], one bit per condition
+    dirty: Bytes  # one per block to be stored
 
 
 class Followers(NamedTuple):
@@ -116,19 +138,25 @@ def _appended(table: Ints, count: Int, a: Int, b: Int, c: Int, d: Int) -> Ints:
 
 @kernel
 def route_reports(
-    metric: Metric, layout: RegionLayout, reports: Array, known: Array, dirty: Bytes, followers: Followers
-) -> tuple[Ints, Ints]:
-    """Returns moves and focal updates, in stream order; `known` is brought up to date, and the blocks of it
-    that changed are marked.
+    metric: Metric, layout: RegionLayout, reports: ReportBatch, known: KnownObjects, followers: Followers
+) -> tuple[Ints, Ints, Floats]:
+    """Returns moves and focal updates, in stream order, and where the objects were before; `known` is brought
+    up to date, and the blocks of it that changed are marked.
 
     moves: [n, 4], (zone, row of the report, 1 if the object leaves the zone or is gone, 0). updates:
-    [m, 4], (zone, row of the report, query, 1 the zone participates + 2 the focal point is known).
+    [m, 4], (zone, row of the report, query, 1 the zone participates + 2 the focal point is known). before:
+    [2, reports], NaN where nobody knew.
     """
-    moves, move = np.empty((len(reports) + 1, 4), np.int64), ZERO
+    rows = reports.records
+    prior = np.full((2, len(rows)), math.nan)
+    moves, move = np.empty((len(rows) + 1, 4), np.int64), ZERO
     updates, update = np.empty((64, 4), np.int64), ZERO
     old, new = np.zeros(layout.zones, np.uint8), np.zeros(layout.zones, np.uint8)
-    for row in range(len(reports)):
-        report, before = reports[row], known[reports[row].index]
+    for row in range(len(rows)):
+        report, before = rows[row], known.records[rows[row].index]
+        if before.number >= 0:
+            prior[0, row] = before.x
+            prior[1, row] = before.y
         zone = zone_of(layout, report.x, report.y)
         is_gone = report.expires <= report.tick
         if before.zone >= 0 and before.zone != zone:
@@ -138,12 +166,12 @@ def route_reports(
         move += 1
         for entry in range(followers.first[report.index], followers.first[report.index + 1]):
             follower = followers.entries[entry]
-            if report.number < follower.first_item or report.tick > follower.last_tick:
+            if report.tick > follower.last_tick:
                 continue
             _mark(metric, layout, follower, report.x, report.y, new)
             for server in range(layout.zones):
                 old[server] = 0
-            if before.number >= follower.first_item:
+            if before.number >= 0:
                 _mark(metric, layout, follower, before.x, before.y, old)
             for server in range(layout.zones):
                 if old[server] or new[server]:
@@ -153,29 +181,20 @@ def route_reports(
         before.x = report.x
         before.y = report.y
         before.number = report.number
+        before.expires = report.expires
         before.zone = zone
-        dirty[report.index // BLOCK] = 1
-    return moves[:move], updates[:update]
+        for word in range(reports.truths.shape[1]):
+            known.truths[report.index, word] = reports.truths[row, word]
+        known.dirty[report.index // BLOCK] = 1
+    return moves[:move], updates[:update], prior
 
 
 @kernel
-def update_records(
-    reports: Array, truths: Words, records: Array, record_truths: Words, dirty: Bytes
-) -> Floats:
-    """Returns where the object of each report was before, [2, n], NaN where nobody knew; the records (RECORD)
-    are brought up to date.
+def participants(metric: Metric, layout: RegionLayout, followers: Array, x: float, y: float) -> Bytes:
+    """Returns [followers, zones]: which zones participate in each query (FOLLOWER) when its focal point is
+    there.
     """
-    out = np.full((2, len(reports)), math.nan)
-    for row in range(len(reports)):
-        report, record = reports[row], records[reports[row].index]
-        if record.number >= 0:
-            out[0, row] = record.x
-            out[1, row] = record.y
-        record.x = report.x
-        record.y = report.y
-        record.number = report.number
-        record.expires = report.expires
-        for word in range(truths.shape[1]):
-            record_truths[report.index, word] = truths[row, word]
-        dirty[report.index // BLOCK] = 1
+    out = np.zeros((len(followers), layout.zones), np.uint8)
+    for row in range(len(followers)):
+        _mark(metric, layout, followers[row], x, y, out[row])
     return out

@@ -133,17 +133,26 @@ def remove_by_age(records: Array, ends: Ints, which: Int, who: Int) -> None:
 
 @leaf
 def add_by_age(records: Array, ends: Ints, which: Int, who: Int) -> None:
-    """Adds `who` at the young end, if it can expire at all."""
+    """Adds `who` behind those that expire no later, if it can expire at all: at the young end, except where
+    a query starts with an old report of its focal object.
+    """
     remove_by_age(records, ends, which, who)
-    if records[who].expires == NEVER:
+    expires = records[who].expires
+    if expires == NEVER:
         return
-    last = ends[which, 1]
-    records[who].older = last
-    ends[which, 1] = who
-    if last >= 0:
-        records[last].younger = who
+    younger, older = np.int64(-1), np.int64(ends[which, 1])
+    while older >= 0 and records[older].expires > expires:
+        younger, older = older, np.int64(records[older].older)
+    records[who].older = older
+    records[who].younger = younger
+    if older >= 0:
+        records[older].younger = who
     else:
         ends[which, 0] = who
+    if younger >= 0:
+        records[younger].older = who
+    else:
+        ends[which, 1] = who
 
 
 @kernel
@@ -315,12 +324,9 @@ def count_cells(metric: Metric, queries: Array, slots: Ints, grid: ObjectGrid) -
 
 
 @kernel
-def place_fences(queries: Array, slots: Ints) -> tuple[Array, Ints]:
-    """Gives the queries in `slots` places 0, 1, ...; returns the fences (FENCE), and for each word of 64 the
-    latest first_item among its fences.
-    """
+def place_fences(queries: Array, slots: Ints) -> Array:
+    """Gives the queries in `slots` places 0, 1, ...; returns the fences (FENCE)."""
     fences = np.empty(len(slots), FENCE)
-    latest = np.zeros((len(slots) + 63) // 64, np.int64)
     for place in range(len(slots)):
         query, fence = queries[slots[place]], fences[place]
         query.place = place
@@ -328,18 +334,16 @@ def place_fences(queries: Array, slots: Ints) -> tuple[Array, Ints]:
         fence.y = query.y
         fence.a = query.a
         fence.b = query.b
-        fence.first_item = query.first_item
         fence.number = query.number
         fence.slot = slots[place]
         fence.condition = query.condition
         fence.mode = query.mode
         fence.shape = query.shape
-        latest[place // 64] = max(latest[place // 64], query.first_item)
-    return fences, latest
+    return fences
 
 
 @kernel
-def index_cells(metric: Metric, queries: Array, fences: Array, latest: Ints, grid: ObjectGrid) -> FenceIndex:
+def index_cells(metric: Metric, queries: Array, fences: Array, grid: ObjectGrid) -> FenceIndex:
     """Returns the index of fences (FENCE) that no cell is watched by yet."""
     cells = grid.columns * grid.rows
     first = np.zeros(cells + 1, np.int32)
@@ -363,7 +367,7 @@ def index_cells(metric: Metric, queries: Array, fences: Array, latest: Ints, gri
                     seen[cell] = place // 64
                     bits[used[cell]].word = place // 64
                     used[cell] += 1
-    return FenceIndex(fences, latest, first, bits)
+    return FenceIndex(fences, first, bits)
 
 
 # the nearest objects of a query
@@ -390,7 +394,7 @@ def _offer_cell(
         this = np.int64(candidate)
         that = server.objects[this]
         candidate = that.next
-        if that.number < query.first_item or this == query.focal:
+        if this == query.focal:
             continue
         d = distance(metric, that.x, that.y, query.x, query.y)
         if found == k and not closer(names, d, this, far[k - 1], who[k - 1]):

@@ -66,7 +66,7 @@ def _stays(metric: Metric, query: Record, who: Int, moves: MoveBatch, row: Int) 
     move = moves.records[row]
     if move.leaves:
         return False
-    return in_range(metric, query, who, move.number, move.x, move.y, moves.truths, row, query.x, query.y)
+    return in_range(metric, query, who, move.x, move.y, moves.truths, row, query.x, query.y)
 
 
 @leaf
@@ -92,14 +92,14 @@ def _leaving(
                 who = np.int64(candidate)
                 this = server.objects[who]
                 candidate = this.next
-                number, x, y = this.number, this.x, this.y
-                if not in_range(metric, query, who, number, x, y, server.truths, who, old_x, old_y):
+                x, y = this.x, this.y
+                if not in_range(metric, query, who, x, y, server.truths, who, old_x, old_y):
                     continue
                 if this.moved >= 0:
                     stays = _stays(metric, query, who, moves, scratch.moved[this.moved].row)
                 else:
                     stays = query.live and in_range(
-                        metric, query, who, number, x, y, server.truths, who, query.x, query.y
+                        metric, query, who, x, y, server.truths, who, query.x, query.y
                     )
                 if not stays:
                     scratch.hits[found] = who
@@ -151,12 +151,12 @@ def _was_in(
     """
     this = server.objects[who]
     if this.moved < 0:
-        return in_range(metric, query, who, this.number, this.x, this.y, server.truths, who, x, y)
+        return in_range(metric, query, who, this.x, this.y, server.truths, who, x, y)
     row = np.int64(this.moved)
     that = scratch.moved[row]
     if not that.present:
         return False
-    return in_range(metric, query, who, that.number, that.x, that.y, scratch.old_truths, row, x, y)
+    return in_range(metric, query, who, that.x, that.y, scratch.old_truths, row, x, y)
 
 
 @twig
@@ -172,8 +172,8 @@ def _present(
                 who = np.int64(candidate)
                 this = server.objects[who]
                 candidate = this.next
-                number, x, y = this.number, this.x, this.y
-                if in_range(metric, query, who, number, x, y, server.truths, who, query.x, query.y):
+                x, y = this.x, this.y
+                if in_range(metric, query, who, x, y, server.truths, who, query.x, query.y):
                     scratch.hits[found] = who
                     found += 1
     return found
@@ -272,8 +272,7 @@ def _changed_ranges(
 ) -> Int:
     """Fills `hits` with 2 * slot + now for the unchanged queries, other than fences, whose range a moved
     object was in or is in. Queries for objects that it stays in are left out: they have nothing to say.
-    Queries that cover both the old and the new cell are such, if they saw the old report: `latest` tells that
-    per word.
+    Queries that cover both the old and the new cell are such.
     """
     that = scratch.moved[index]
     this = server.objects[that.who]
@@ -283,7 +282,7 @@ def _changed_ranges(
         return found
     for word in range(grid.watched.shape[1]):
         bits = grid.watched[old, word] | grid.watched[new, word]
-        if stays and that.number >= grid.latest[word]:
+        if stays:
             bits &= ~(grid.covered[old, word] & grid.covered[new, word])
         while bits:
             slot = grid.slots[np.int64(word * 64) + np.int64(lowest(bits))]
@@ -293,10 +292,10 @@ def _changed_ranges(
                 continue
             x, y = query.x, query.y
             was = that.present and in_range(
-                metric, query, that.who, that.number, that.x, that.y, scratch.old_truths, index, x, y
+                metric, query, that.who, that.x, that.y, scratch.old_truths, index, x, y
             )
             now = this.present and in_range(
-                metric, query, that.who, this.number, this.x, this.y, server.truths, that.who, x, y
+                metric, query, that.who, this.x, this.y, server.truths, that.who, x, y
             )
             if was != now or (was and query.mode > COUNT):
                 scratch.hits[found] = 2 * slot + now
@@ -305,12 +304,10 @@ def _changed_ranges(
 
 
 @leaf
-def _is_inside(
-    metric: Metric, fence: Record, number: Int, x: float, y: float, truths: Words, row: Int
-) -> bool:
+def _is_inside(metric: Metric, fence: Record, x: float, y: float, truths: Words, row: Int) -> bool:
     """Whether an object in this state belongs to a fence."""
     is_in = inside(metric, np.int64(fence.shape), fence.a, fence.b, x, y, fence.x, fence.y)
-    return (is_in and number >= fence.first_item) and truth(truths, row, np.int64(fence.condition))
+    return is_in and truth(truths, row, np.int64(fence.condition))
 
 
 @leaf
@@ -332,8 +329,8 @@ def _compare_word(
         place = first + np.int64(lowest(bits))
         bits &= bits - _ONE
         fence = grid.fences.fences[place]
-        was = was_here and _is_inside(metric, fence, that.number, that.x, that.y, scratch.old_truths, index)
-        now = is_here and _is_inside(metric, fence, this.number, this.x, this.y, server.truths, that.who)
+        was = was_here and _is_inside(metric, fence, that.x, that.y, scratch.old_truths, index)
+        now = is_here and _is_inside(metric, fence, this.x, this.y, server.truths, that.who)
         # no branch, as it would be as hard to foresee as the result
         scratch.hits[found] = 2 * place + now
         found += np.int64(was != now) | np.int64(was and fence.mode > COUNT)
@@ -351,7 +348,7 @@ def _changed_fences(
     old, new, stays = _cells_to_compare(server, scratch, index)
     if old < 0:
         return found
-    fences, number = grid.fences, scratch.moved[index].number
+    fences = grid.fences
     left, left_end = np.int64(fences.first[old]), np.int64(fences.first[old + 1])
     right, right_end = np.int64(fences.first[new]), np.int64(fences.first[new + 1])
     while left < left_end or right < right_end:
@@ -369,7 +366,7 @@ def _changed_fences(
             right += 1
         else:
             covered = _NO_BITS
-        if stays and number >= fences.latest[word]:
+        if stays:
             watched &= ~covered
         found = _compare_word(metric, server, grid, scratch, index, 64 * word, watched, found)
     return found

@@ -35,6 +35,7 @@ GRID, RECTANGLES = 0, 1
 #: A range that is at least so many degrees wide is taken to go all around.
 _ROUND = 359.0
 
+
 class RegionLayout(NamedTuple):
     kind: int
     zones: int

@@ -160,7 +160,6 @@ def in_range(
     metric: Metric,
     query: Record,
     who: Int,
-    number: Int,
     x: float,
     y: float,
     truths: Words,
@@ -169,7 +168,7 @@ def in_range(
     focal_y: float,
 ) -> bool:
     """Whether an object in this state belongs to a query's range when its focal point is there."""
-    if number < query.first_item or who == query.focal:
+    if who == query.focal:
         return False
     if not inside(metric, np.int64(query.shape), query.a, query.b, x, y, focal_x, focal_y):
         return False
