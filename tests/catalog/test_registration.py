@@ -14,12 +14,15 @@ from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.database import Address
 from anabranch.catalog.receivers import Receivers
 from anabranch.catalog.registration import JobSync, bind_subscription, check_queries, register, sync_job
+from anabranch.job.declarations import declare
 from anabranch.job.job_file import load_job
+from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control_log import Activate, Cancel
 from anabranch.model.errors import JobError, NameTaken, TooManyError
 from anabranch.model.job import Job
+from anabranch.model.limits import LimitError, Limits
 from anabranch.model.subscription import Subscription
-from tests.catalog.streams import photons, registered
+from tests.catalog.streams import COLUMNS, declaration, photons, registered
 from tests.job.jobs import GOOD, write_job
 
 HEAD = GOOD.partition("[[subscription]]")[0] + '[sink]\nformat = "parquet"\npath = "out"\n'
@@ -229,3 +232,28 @@ def test_a_stream_that_has_ended_takes_no_query(catalog: Catalog) -> None:
     ended = Books(facts={"ended": True, "last": 50.0})
     with pytest.raises(JobError, match=r"stream photons has ended: .* would see nothing"):
         register(catalog, ended, STREAMS, [Subscription("a", A)])
+
+
+@pytest.mark.parametrize("moment", [-(10**32), 10**400, float("inf"), float("nan"), 2**63])
+def test_times_beyond_64_bits_are_refused(moment: float) -> None:
+    for setting in ("activate", "cancel"):
+        with pytest.raises(JobError, match=f"{setting}: .* is beyond every time"):
+            bind_subscription(Subscription("a", A, **{setting: moment}), STREAMS)
+        whole = declare(declaration(), (Column("det_time", ColumnType.INT), *COLUMNS[1:]))
+        with pytest.raises(JobError, match=f"{setting}: .* is beyond every time"):
+            bind_subscription(Subscription("a", A, **{setting: -1e32}), {"photons": whole})
+
+
+def test_the_limits_of_the_job_hold_for_everybody(catalog: Catalog, tmp_path: Path) -> None:
+    nearest = "SELECT NEAREST 11 TO (1, 2) BY (ra, dec) FROM photons WINDOW ROWS 5"
+    strict = {"photons": replace(STREAMS["photons"], limits=Limits(nearest_k=10))}
+    with pytest.raises(LimitError, match=r"the number after NEAREST is 11 \(limit: 10\)"):
+        register(catalog, Books(), strict, [Subscription("a", nearest)])
+    with pytest.raises(JobError, match=r"subscription a: .*limit: 10"):
+        sync_job(catalog, job(tmp_path, a=nearest), strict)
+
+
+def test_limits_may_change_when_a_job_runs_again(catalog: Catalog) -> None:
+    changed = replace(catalog.stream("photons"), limits=Limits(nearest_k=10))
+    catalog.register_stream(changed, catalog.declaration("photons"))
+    assert catalog.stream("photons").limits.nearest_k == 10

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from anabranch.job.declarations import declare
 from anabranch.job.job_file import load_job
+from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
+from anabranch.model.job import Source, StreamDeclaration
+from anabranch.model.limits import DEFAULT_LIMITS
 from tests.job.jobs import GOOD, changed, write_job
 
 SOURCE = '{ format = "parquet", path = "photons/*.parquet" }'
@@ -222,3 +227,40 @@ def test_not_text(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(JobError, match=r"job\.toml: not UTF-8 \(byte 0\)"):
         load_job(tmp_path / "job.toml")
+
+
+#: Every number of a job, as far as it can be written.
+NUMBERS = [
+    *(setting(f"{key} = {{}}") for key in ("lateness", "tick", "expire", "regions")),
+    setting("regions = [{}, 3]"),
+    setting("bounds = [[0, {}], [0, 1]]"),
+    *(f"{GOOD}[engine]\n{key} = {{}}\n" for key in ("zones", "trigger", "max_files_per_batch")),
+    *(f"{GOOD}[limits]\n{key} = {{}}\n" for key in DEFAULT_LIMITS.to_json()),
+]
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "-1" + "0" * 32, "inf", "nan"])
+def test_numbers_beyond_64_bits_are_refused(number: str, tmp_path: Path) -> None:
+    for text in NUMBERS:
+        with pytest.raises(JobError, match="cannot be"):
+            load_job(write_job(tmp_path, text.replace("{}", number)))
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "inf", "nan"])
+@pytest.mark.parametrize("key", ["activate", "cancel"])
+def test_times_are_finite(key: str, number: str, tmp_path: Path) -> None:
+    text = subscription(f'name = "x"\nquery = "SELECT ra FROM photons"\n{key} = {number}')
+    with pytest.raises(JobError, match="cannot be"):
+        load_job(write_job(tmp_path, text))
+
+
+def test_ticks_are_not_too_short() -> None:
+    columns = (Column("t", ColumnType.FLOAT),)
+    for tick in (1e-12, 1e-7):
+        with pytest.raises(JobError, match=r"tick = 1e-(12|07) is too short"):
+            declare(StreamDeclaration("s", Source("rate"), {"time": "t", "tick": tick}), columns)
+
+
+def test_limits_reach_the_streams(tmp_path: Path) -> None:
+    job = load_job(write_job(tmp_path, f"{GOOD}[limits]\nnearest_k = 50\n"))
+    assert job.streams["photons"].limits == replace(DEFAULT_LIMITS, nearest_k=50)

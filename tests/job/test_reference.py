@@ -9,6 +9,7 @@ from anabranch.job.declarations import STREAM_SETTINGS
 from anabranch.job.reference import job_reference
 from anabranch.job.settings import SPARK_OPTIONS, SinkTable, SourceTable, StreamTable
 from anabranch.model.job import SINK_FORMATS, SOURCE_FORMATS
+from anabranch.model.limits import DEFAULT_LIMITS
 
 
 def test_every_key_is_described_with_an_example() -> None:
@@ -25,8 +26,14 @@ def test_every_key_is_described_with_an_example() -> None:
     assert keys["[[subscription]]"] == ["name", "query", "activate", "cancel", "deliver"]
     assert list(keys) == [
         *("[stream.NAME]", "[stream.NAME] source", "[[subscription]]", "[sink]", "[engine]"),
-        "[operators.NAME]",
+        *("[limits]", "[operators.NAME]"),
     ]
+
+
+def test_every_limit_can_be_set() -> None:
+    assert [setting.key for setting in job_reference() if setting.table == "[limits]"] == list(
+        DEFAULT_LIMITS.to_json()
+    )
 
 
 def test_defaults() -> None:

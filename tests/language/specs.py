@@ -12,7 +12,9 @@ from anabranch.language.bind import Spec
 from anabranch.language.bind_filters import WINDOW_COLUMNS
 from anabranch.language.conditions import conjunction, disjunction, negation
 from anabranch.language.scopes import default_name
+from anabranch.language.windows import LEAST_LENGTH
 from anabranch.model.columns import Column, ColumnType
+from anabranch.model.limits import DEFAULT_LIMITS, Limits
 from anabranch.model.stream import Stream
 from anabranch.model.window import AtEnd, Window
 from anabranch.predicates.terms import TRUE, Constant, Difference, Op, Term
@@ -44,9 +46,12 @@ def odd_stream(time: ColumnType) -> Stream:
         Column("who", ColumnType.STRING),
     ]
     return Stream(
-        "odd stream", tuple(columns), time="a", object="who", position=("x", "y")
+        "odd stream", tuple(columns), time="a", object="who", position=("x", "y"), limits=UNLIMITED
     )  # fmt: skip
 
+
+#: Numbers are drawn from all of 64 bits.
+UNLIMITED = Limits(**dict.fromkeys(DEFAULT_LIMITS.to_json(), 2**63 - 1) | {"windows_per_item": 2**2000})
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -99,7 +104,8 @@ def terms(columns: tuple[Column, ...]) -> st.SearchStrategy[Term]:
 
 def windows(stream: Stream) -> st.SearchStrategy[Window]:
     ends = st.none() | st.sampled_from(AtEnd)
-    lengths = COUNTS if stream.time_type is ColumnType.TIMESTAMP else COUNTS | POSITIVE
+    shortest = st.floats(min_value=LEAST_LENGTH, allow_nan=False, allow_infinity=False)
+    lengths = COUNTS if stream.time_type is ColumnType.TIMESTAMP else COUNTS | shortest
     rows = st.builds(Window, st.just("rows"), COUNTS, COUNTS, ends)
     return rows | st.builds(Window, st.just("range"), lengths, lengths, ends)
 

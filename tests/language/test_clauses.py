@@ -94,7 +94,7 @@ BAD = [
     (f"{AGGREGATE} WINDOW ROWS [['5']]", "a number is needed here; '5' is a string"),
     (f"{AGGREGATE} WINDOW ROWS [[en]]", "a number is needed here; en is a name"),
     (f"{AGGREGATE} WINDOW ROWS [[max(en)]]", "max(en) is an aggregate"),
-    (f"{AGGREGATE} WINDOW ROWS [[9223372036854775808]]", "64 bits"),
+    (f"{AGGREGATE} WINDOW ROWS [[9223372036854775808]]", "limit: 100,000,000"),
     (f"{AGGREGATE} WINDOW ROWS [[5 SECONDS]]", "ROWS counts items and takes no unit"),
     (f"{AGGREGATE} WINDOW RANGE [[0]]", "RANGE of a window must be greater than 0; this is 0"),
     (f"{AGGREGATE} WINDOW RANGE [[-1.5]]", "this is -1.5"),

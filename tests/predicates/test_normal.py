@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 
 from anabranch.model.errors import QueryError
+from anabranch.model.limits import LimitError, Limits
 from anabranch.predicates.conjunction import EVERYTHING, NOTHING
 from anabranch.predicates.evaluate import evaluate
-from anabranch.predicates.normal import LIMIT, normal_form, unsatisfiable_reason
+from anabranch.predicates.normal import normal_form, unsatisfiable_reason
 from anabranch.predicates.terms import TRUE, And, Constant, Difference, Not, Op, Or, Term
 from anabranch.predicates.text import normal_text, term_text
+from anabranch.predicates.work import Work
 from tests.drawn import examples
 from tests.predicates.generate import CONJUNCTIONS, ROWS, STREAM, TYPES, batch, terms
 from tests.predicates.naive import holds, satisfies
@@ -138,12 +140,14 @@ def test_everything_and_nothing() -> None:
 def test_the_number_of_alternatives_is_limited() -> None:
     ors = tuple(Or((less("a", -i), more("b", 10 * i))) for i in range(40))
     assert len(normal_form(And(ors), STREAM).conjunctions) < 50  # most of the 2**40 imply each other
-    many = Or(tuple(Constant("a", Op.EQ, i) for i in range(LIMIT)))
-    assert len(normal_form(many, STREAM).conjunctions) == LIMIT
-    with pytest.raises(QueryError, match=f"unfolds into {LIMIT + 1} alternatives"):
-        normal_form(Or((many, Constant("a", Op.EQ, -1))), STREAM)
-    with pytest.raises(QueryError, match=f"unfolds into {LIMIT**2} alternatives"):  # before they are made
-        normal_form(And((many, Or(tuple(Constant("b", Op.EQ, i) for i in range(LIMIT))))), STREAM)
+    limit = Limits().conjunctions
+    many = Or(tuple(Constant("a", Op.EQ, i) for i in range(limit)))
+    assert len(normal_form(many, STREAM, Work(Limits())).conjunctions) == limit
+    with pytest.raises(LimitError, match=rf"unfolds into {limit + 1:,} alternatives \(limit: {limit:,}\)"):
+        normal_form(Or((many, Constant("a", Op.EQ, -1))), STREAM, Work(Limits()))
+    both = And((many, Or(tuple(Constant("b", Op.EQ, i) for i in range(limit)))))
+    with pytest.raises(LimitError, match=f"unfolds into {limit**2:,} alternatives"):  # before they are made
+        normal_form(both, STREAM, Work(Limits()))
 
 
 @pytest.mark.parametrize(

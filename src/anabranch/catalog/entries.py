@@ -14,6 +14,7 @@ from typing import Any
 from anabranch.catalog.database import Row
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.job import Source, StreamDeclaration
+from anabranch.model.limits import DEFAULT_LIMITS, Limits
 from anabranch.model.operators import operators_from_json, operators_to_json
 from anabranch.model.stream import Stream, Time
 from anabranch.model.suggestions import shown
@@ -120,13 +121,14 @@ def load_stream(name: str, columns: str, settings: str) -> Stream:
     for key in ("position", "regions", "bounds", "apart"):
         parts[key] = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in parts.get(key, ()))
     parts["operators"] = operators_from_json(parts.get("operators", ()))
+    parts["limits"] = Limits.from_json(parts.get("limits"))
     return Stream(name, tuple(Column(n, ColumnType(t)) for n, t in json.loads(columns)), **parts)
 
 
 def dump_declaration(declaration: StreamDeclaration) -> str:
-    """Returns it without its operators, which are kept with the stream."""
+    """Returns it without its operators and limits, which are kept with the stream."""
     parts = asdict(replace(declaration, operators=()))
-    del parts["operators"]
+    del parts["operators"], parts["limits"]
     return json.dumps(parts, default=str)
 
 
@@ -157,7 +159,10 @@ def differences(old: Stream, new: Stream) -> Iterator[str]:
         now = operators.get(operator.name)
         if now != operator:
             yield f"operator {operator.name} was {operator.target}, is {now.target if now else 'gone'} now"
-    old_settings, new_settings = (dump_stream(replace(stream, operators=())) for stream in (old, new))
+    old_settings, new_settings = (
+        dump_stream(replace(stream, operators=(), limits=DEFAULT_LIMITS))  # limits may change
+        for stream in (old, new)
+    )
     for key, value in old_settings.items():
         if value != new_settings[key] and key not in _NO_STATE:
             yield f"{key} was {_in_words(value)}, is {_in_words(new_settings[key])} now"

@@ -161,8 +161,10 @@ def check_queries(job: Job) -> None:
     """Refuses what can be refused before the columns are known: syntax and names of streams."""
     from anabranch.language.parse import parse  # here: commands without a query start without the parser
 
+    limits = next(iter(job.streams.values())).limits  # those of the job: every stream has the same
+
     def check(subscription: Subscription) -> None:
-        for name in parse(subscription.query).streams:
+        for name in parse(subscription.query, limits).streams:
             if name.text not in job.streams:
                 raise JobError(unknown_stream(name.text, job.streams))
 

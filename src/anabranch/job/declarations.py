@@ -6,6 +6,7 @@ is a timestamp). The times of subscriptions are brought into stored units likewi
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,9 +14,10 @@ from typing import Any
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import LIVE_FORMATS, StreamDeclaration
+from anabranch.model.limits import INT64_GREATEST, INT64_LEAST
 from anabranch.model.stream import MICROSECONDS, Stream, Time
 from anabranch.model.subscription import Moment
-from anabranch.model.suggestions import suggestion
+from anabranch.model.suggestions import shown, suggestion
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -23,8 +25,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STREAM_SETTINGS = tuple(
     field.name
     for field in fields(Stream)
-    if field.name not in ("name", "columns", "operators", "flow", "max_ahead")
+    if field.name not in ("name", "columns", "operators", "flow", "limits", "max_ahead")
 )
+
+#: Ticks are numbered from the first item on; of shorter ones there would be too many to number.
+LEAST_TICK = 0.000001
 
 _LENGTHS = ("lateness", "tick", "expire")
 
@@ -45,15 +50,21 @@ def declare(declaration: StreamDeclaration, columns: tuple[Column, ...]) -> Stre
                     f"columns{suggestion(column, names)}"
                 )
     types = {column.name: column.type for column in columns}
-    if types.get(settings.get("time", "")) is ColumnType.TIMESTAMP:
-        settings |= {key: _microseconds(settings[key]) for key in _LENGTHS if key in settings}
+    if settings.get("tick", 1) < LEAST_TICK:
+        raise JobError(f"stream {name}: tick = {settings['tick']} is too short; it must be at least 0.000001")
+    in_us = types.get(settings.get("time", "")) is ColumnType.TIMESTAMP
+    for key in _LENGTHS:
+        if settings.get(key) is not None:
+            stored = _microseconds(settings[key]) if in_us else settings[key]
+            settings[key] = _in_64_bits(stored, settings[key], f"stream {name}: {key}")
+    if in_us:
         settings.setdefault("tick", MICROSECONDS)
     for setting in ("position", "apart"):
         if setting in settings:
             settings[setting] = tuple(settings[setting])
     _check_metric(name, settings)
     _set_max_step(declaration, types.get(settings.get("time", "")), settings)
-    return Stream(name, columns, **settings, operators=declaration.operators)
+    return Stream(name, columns, **settings, operators=declaration.operators, limits=declaration.limits)
 
 
 def _set_max_step(
@@ -96,13 +107,26 @@ def stored_time(stream: Stream, moment: Moment | None, what: str) -> Time | None
     if stream.time_type is ColumnType.TIMESTAMP:
         if isinstance(moment, datetime):
             return (utc(moment) - EPOCH) // timedelta(microseconds=1)
-        return _microseconds(moment)
+        return _in_64_bits(_microseconds(moment) if _is_finite(moment) else moment, moment, what)
     if isinstance(moment, datetime):
         raise JobError(
             f"{what}: {moment} is a date, but the time of stream {stream.name} ({stream.time}) is a number; "
             "give a number in its units"
         )
-    return moment
+    if isinstance(moment, float) and stream.time_type is ColumnType.INT and _is_finite(moment):
+        _in_64_bits(math.floor(moment), moment, what)
+    return _in_64_bits(moment, moment, what)
+
+
+def _is_finite(moment: Time) -> bool:
+    return isinstance(moment, int) or math.isfinite(moment)
+
+
+def _in_64_bits(stored: Time, given: Time, what: str) -> Time:
+    """A time beyond what any item can have would end the job where it meets the items."""
+    if not _is_finite(stored) or (isinstance(stored, int) and not INT64_LEAST <= stored <= INT64_GREATEST):
+        raise JobError(f"{what}: {shown(given)} is beyond every time that an item can have (64 bits)")
+    return stored
 
 
 def utc(moment: datetime) -> datetime:

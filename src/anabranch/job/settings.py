@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict,
 from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import CATALOG_SCHEMES, FILE_FORMATS, SOURCE_FORMATS
+from anabranch.model.limits import DEFAULT_LIMITS
 from anabranch.model.receiver import receiver_of
 from anabranch.model.settings_file import (
     AboveZero,
@@ -511,6 +512,28 @@ class EngineTable(SettingsTable):
     ] = None
 
 
+def _limit(name: str, description: str) -> Any:
+    return Field(default=getattr(DEFAULT_LIMITS, name), description=description, examples=[1000])
+
+
+class LimitsTable(SettingsTable):
+    """[limits]: what a query may ask for at most; one that asks for more is refused when it is registered."""
+
+    query_bytes: Count = _limit("query_bytes", "Bytes of a query's text.")
+    query_words: Count = _limit("query_words", "Names, numbers, strings, signs and comments in a query.")
+    query_streams: Count = _limit("query_streams", "Streams that a WXQuery goes over.")
+    conjunctions: Count = _limit("conjunctions", "Alternatives (ORs) of a condition, after unfolding.")
+    condition_steps: Count = _limit(
+        "condition_steps", "Work to compare and simplify the conditions of a query; a step is about 1 us."
+    )
+    nearest_k: Count = _limit("nearest_k", "The number after NEAREST.")
+    cluster_count: Count = _limit("cluster_count", "The count after MIN of CLUSTERS.")
+    window_rows: Count = _limit("window_rows", "ROWS of a window.")
+    windows_per_item: Count = _limit(
+        "windows_per_item", "Windows that an item is in, and that are open at a time: size / step."
+    )
+
+
 OPERATOR_TYPES = tuple(kind.value for kind in ColumnType if kind is not ColumnType.POINT)
 _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 
@@ -583,6 +606,11 @@ class JobTables(SettingsTable):
         Field(description="How the job runs."),
         Must("a table: [engine] with for example zones = 8"),
     ] = EngineTable()
+    limits: Annotated[
+        LimitsTable,
+        Field(description="What a query may ask for at most."),
+        Must("a table: [limits] with for example nearest_k = 1000"),
+    ] = LimitsTable()
     operators: Annotated[
         dict[str, Annotated[OperatorTable, BeforeValidator(_as_operator_table)]],
         Field(description="Functions that queries may call, by name.", default_factory=dict),

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from anabranch.families.clusters.spec import Clusters
-from anabranch.families.filters.spec import Aggregate, Select, with_normal
+from anabranch.families.filters.spec import Aggregate, Select
 from anabranch.families.moving.spec import Moving
 from anabranch.families.nearest.spec import Nearest
 from anabranch.language import syntax as s
-from anabranch.language.bind_filters import bind_aggregate, bind_select, possible
+from anabranch.language.bind_filters import Condition, bind_aggregate, bind_select, possible
 from anabranch.language.bind_moving import bind_moving
 from anabranch.language.bind_points import bind_clusters, bind_detect, bind_nearest
 from anabranch.language.clauses import AGGREGATE, Clauses
@@ -27,8 +27,9 @@ from anabranch.language.scopes import ItemScope
 from anabranch.language.wxquery.bind import bind_wxquery
 from anabranch.language.wxquery.construction import Construction
 from anabranch.language.wxquery.syntax import WXQuery
+from anabranch.model.limits import DEFAULT_LIMITS, Limits
 from anabranch.model.stream import Stream
-from anabranch.predicates.terms import TRUE, Term
+from anabranch.predicates.work import Work
 
 Spec = Select | Aggregate | Nearest | Clusters | Moving
 
@@ -50,7 +51,12 @@ class BoundQuery:
 
 def compile_query(text: str, streams: Mapping[str, Stream]) -> BoundQuery:
     """Parse and bind; whatever is wrong comes as a QueryError."""
-    return bind(parse(text), streams)
+    return bind(parse(text, limits_of(streams)), streams)
+
+
+def limits_of(streams: Mapping[str, Stream]) -> Limits:
+    """The limits of the job; all its streams have the same."""
+    return next((stream.limits for stream in streams.values()), DEFAULT_LIMITS)
 
 
 def bind(tree: s.SqlQuery | WXQuery, streams: Mapping[str, Stream]) -> BoundQuery:
@@ -58,9 +64,10 @@ def bind(tree: s.SqlQuery | WXQuery, streams: Mapping[str, Stream]) -> BoundQuer
         for name in tree.streams:
             if name.text not in streams:
                 raise unknown("stream", name.text, streams, name.span)
+        work = Work(limits_of(streams))
         if isinstance(tree, WXQuery):
-            return _bind_wxquery(tree, streams)
-        spec = _bind_kind(tree, ItemScope(tree.text, streams[tree.stream.text]))
+            return _bind_wxquery(tree, streams, work)
+        spec = _bind_kind(tree, ItemScope(tree.text, streams[tree.stream.text], work))
         return BoundQuery(tree.stream.text, family_of(tree), spec)
 
 
@@ -78,11 +85,10 @@ def family_of(tree: s.SqlQuery | WXQuery) -> str:
     return "moving"
 
 
-def _bind_wxquery(tree: WXQuery, streams: Mapping[str, Stream]) -> BoundQuery:
-    specs, construction = bind_wxquery(tree, streams)
+def _bind_wxquery(tree: WXQuery, streams: Mapping[str, Stream], work: Work) -> BoundQuery:
+    specs, construction = bind_wxquery(tree, streams, work)
     first, *others = (
-        BoundQuery(name.text, "filters", with_normal(spec, streams[name.text]))
-        for name, spec in zip(tree.streams, specs, strict=True)
+        BoundQuery(name.text, "filters", spec) for name, spec in zip(tree.streams, specs, strict=True)
     )
     return replace(first, construction=construction, parts=tuple(others))
 
@@ -98,16 +104,16 @@ def _bind_kind(tree: s.SqlQuery, scope: ItemScope) -> Spec:
         case s.Chosen():
             return bind_select(head, scope, where)
         case s.NearestItems():
-            return bind_nearest(head, clauses, scope, where)
+            return bind_nearest(head, clauses, scope, where.term)
         case s.ClustersWithin():
-            return bind_clusters(head, clauses, scope, where)
+            return bind_clusters(head, clauses, scope, where.term)
         case s.Detect():
-            return bind_detect(head, clauses, scope, where)
-    return bind_moving(head, tree.stream, clauses, scope, where)
+            return bind_detect(head, clauses, scope, where.term)
+    return bind_moving(head, tree.stream, clauses, scope, where.term)
 
 
-def _where(clauses: Clauses, scope: ItemScope) -> Term:
+def _where(clauses: Clauses, scope: ItemScope) -> Condition:
     where = clauses.get(s.Where)
     if where is None:
-        return TRUE
-    return possible(condition(where.condition, scope), scope.stream, where.span)
+        return Condition()
+    return possible(condition(where.condition, scope), scope.stream, where.span, scope.work)

@@ -6,7 +6,7 @@ Never: a spec that can never have a result.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from anabranch.families.filters.spec import (
@@ -16,12 +16,11 @@ from anabranch.families.filters.spec import (
     Function,
     Output,
     Select,
-    with_normal,
 )
 from anabranch.language import syntax as s
 from anabranch.language.clauses import Clauses
 from anabranch.language.conditions import FALSE, condition
-from anabranch.language.errors import refuse
+from anabranch.language.errors import pointing_at, refuse
 from anabranch.language.scopes import (
     FUNCTIONS,
     TYPE_WORDS,
@@ -32,40 +31,54 @@ from anabranch.language.scopes import (
 )
 from anabranch.language.windows import bind_window
 from anabranch.model.columns import ColumnType
-from anabranch.model.errors import QueryError
+from anabranch.model.limits import LimitError
 from anabranch.model.stream import NUMBER, Stream
-from anabranch.predicates.normal import unsatisfiable_reason
+from anabranch.predicates.conjunction import EVERYTHING, Normal
+from anabranch.predicates.normal import is_possible, normal_form, unsatisfiable_reason
 from anabranch.predicates.terms import TRUE, Term
+from anabranch.predicates.work import Work
 
 #: Columns that every result of an aggregate query has besides its aggregates.
 WINDOW_COLUMNS = ("window_start", "window_end", "items")
 
 
-def possible(term: Term, stream: Stream, span: s.Span) -> Term:
+@dataclass(frozen=True)
+class Condition:
+    """A condition that some item can satisfy, and its normal form."""
+
+    term: Term = TRUE
+    normal: Normal = EVERYTHING
+
+
+def possible(term: Term, stream: Stream, span: s.Span, work: Work) -> Condition:
     """The condition, unless no item can ever satisfy it."""
     if term == TRUE:
-        return term
+        return Condition()
     if term == FALSE:
         raise refuse("this can never be true", span)
+    with pointing_at(span):
+        normal = normal_form(term, stream, work)
+        if is_possible(normal, work):
+            return Condition(term, normal)
     try:
-        reason = unsatisfiable_reason(term, stream)
-    except QueryError as error:  # too many alternatives; it does not know the span
-        raise refuse(error.message, span) from None
-    if reason is not None:
-        raise refuse(f"this can never be true: {reason.replace(HIDDEN, '')}", span)
-    return term
+        reason = unsatisfiable_reason(term, stream, work)
+    except LimitError:  # it cannot be true, and why would take too long to find out
+        reason = None
+    if reason is None:
+        raise refuse("this can never be true: no item can satisfy all of it", span)
+    raise refuse(f"this can never be true: {reason.replace(HIDDEN, '')}", span)
 
 
 # --- select ---
 
 
-def bind_select(head: s.Chosen, scope: ItemScope, where: Term) -> Select:
+def bind_select(head: s.Chosen, scope: ItemScope, where: Condition) -> Select:
     if not head.items:
         every = tuple(Output(column.name, column.name) for column in scope.given)
-        return with_normal(Select(every, where, tuple(scope.made.values())), scope.stream)
+        return Select(every, where.term, tuple(scope.made.values()), where.normal)
     outputs = [_output(item, scope) for item in head.items]
     _check_names([output.name for output in outputs], head)
-    return with_normal(Select(tuple(outputs), where, tuple(scope.made.values())), scope.stream)
+    return Select(tuple(outputs), where.term, tuple(scope.made.values()), where.normal)
 
 
 def _output(item: s.Item, scope: ItemScope) -> Output:
@@ -95,23 +108,24 @@ def _check_names(names: list[str], head: s.Chosen, taken: tuple[str, ...] = ()) 
 # --- aggregate ---
 
 
-def bind_aggregate(head: s.Chosen, clauses: Clauses, scope: ItemScope, where: Term) -> Aggregate:
+def bind_aggregate(head: s.Chosen, clauses: Clauses, scope: ItemScope, where: Condition) -> Aggregate:
     bound = [bind_aggregation(item, scope) for item in head.items]
     aggregations, types = tuple(a for a, _ in bound), tuple(type_ for _, type_ in bound)
     _check_names([aggregation.name for aggregation in aggregations], head, WINDOW_COLUMNS)
     clause = clauses.need(s.WindowClause, head, "WINDOW ROWS 20 STEP 10")
     window = bind_window(clause, clauses.get(s.AtEndClause), scope.stream, scope.text)
-    results = ResultScope(scope.text, aggregations, types, scope.stream, partial(_called, scope=scope))
+    called = partial(_called, scope=scope)
+    results = ResultScope(scope.text, aggregations, types, scope.stream, called, scope.work)
     having = _having(clauses, results)
     made = tuple(scope.made.values())
-    return with_normal(Aggregate(tuple(results.aggregations), window, where, having, made), scope.stream)
+    return Aggregate(tuple(results.aggregations), window, where.term, having, made, where.normal)
 
 
 def _having(clauses: Clauses, scope: ResultScope) -> Term:
     having = clauses.get(s.Having)
     if having is None:
         return TRUE
-    return possible(condition(having.condition, scope), scope.pseudo_stream(), having.span)
+    return possible(condition(having.condition, scope), scope.pseudo_stream(), having.span, scope.work).term
 
 
 def bind_aggregation(item: s.Item, scope: ItemScope) -> tuple[Aggregation, ColumnType]:

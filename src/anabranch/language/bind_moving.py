@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from anabranch.families.moving.spec import Box, Circle, KNearest, Moving, Shape
 from anabranch.language import syntax as s
+from anabranch.language.bind_points import nearest_k
 from anabranch.language.clauses import Clauses
-from anabranch.language.constants import not_negative, real, whole, word_or_number
+from anabranch.language.constants import not_negative, real, word_or_number
 from anabranch.language.errors import counted, refuse, short
 from anabranch.language.scopes import ItemScope
 from anabranch.model.columns import ColumnType
@@ -31,7 +32,7 @@ def bind_moving(
 ) -> Moving:
     stream, text = scope.stream, scope.text
     _check_stream(stream, stream_name)
-    shape, focal = _shape(head, text)
+    shape, focal = _shape(head, scope)
     value = _value(head.value, stream, text) if isinstance(head, s.ObjectsValue) else None
     issuer = clauses.get(s.Issuer)
     return Moving(
@@ -59,9 +60,10 @@ def _check_stream(stream: Stream, name: s.Name) -> None:
         )
 
 
-def _shape(head: Head, text: str) -> tuple[Shape, s.Focal]:
+def _shape(head: Head, scope: ItemScope) -> tuple[Shape, s.Focal]:
+    text = scope.text
     if isinstance(head, s.NearestObjects):
-        return KNearest(whole(head.k, text, "the number after NEAREST")), head.focal
+        return KNearest(nearest_k(head.k, scope)), head.focal
     area = head.area
     if isinstance(area, s.Within):
         return Circle(not_negative(area.radius, text, "the distance after WITHIN")), area.focal

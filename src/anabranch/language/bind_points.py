@@ -6,15 +6,16 @@ Never: a stream without the columns that the spec names.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anabranch.families.clusters.spec import Clusters, Emit
 from anabranch.families.nearest.spec import METHODS, Nearest
 from anabranch.language import syntax as s
 from anabranch.language.clauses import Clauses
-from anabranch.language.constants import choice, not_negative, real, whole
+from anabranch.language.constants import at_most, choice, not_negative, real
 from anabranch.language.errors import counted, refuse, unknown
 from anabranch.language.scopes import TYPE_WORDS, ItemScope
-from anabranch.language.windows import bind_at_end, bind_window
-from anabranch.model.window import Window
+from anabranch.language.windows import bind_at_end, bind_window, rows_window
 from anabranch.predicates.terms import Term
 
 MAX_NEAREST_DIMENSIONS = 16
@@ -25,7 +26,7 @@ WINDOW_EXAMPLE = "WINDOW ROWS 5000 STEP 1000"
 
 def bind_nearest(head: s.NearestItems, clauses: Clauses, scope: ItemScope, condition: Term) -> Nearest:
     text = scope.text
-    k = whole(head.k, text, "the number after NEAREST")
+    k = nearest_k(head.k, scope)
     by = _coordinates(head.by, head, clauses, scope, MAX_NEAREST_DIMENSIONS)
     point = tuple(real(coordinate, text) for coordinate in head.point.coordinates)
     if len(point) != len(by):
@@ -43,7 +44,7 @@ def bind_nearest(head: s.NearestItems, clauses: Clauses, scope: ItemScope, condi
 
 def bind_clusters(head: s.ClustersWithin, clauses: Clauses, scope: ItemScope, condition: Term) -> Clusters:
     radius = not_negative(head.range, scope.text, "the range after WITHIN")
-    count = whole(head.count, scope.text, "the count after MIN")
+    count = _count(head.count, scope, "the count after MIN")
     clause = clauses.need(s.WindowClause, head, WINDOW_EXAMPLE)
     window = bind_window(clause, clauses.get(s.AtEndClause), scope.stream, scope.text)
     by = _coordinates(head.by, head, clauses, scope, MAX_CLUSTERS_DIMENSIONS)
@@ -56,20 +57,24 @@ def bind_detect(head: s.Detect, clauses: Clauses, scope: ItemScope, condition: T
     windows = clauses.need(s.InWindows, head, "IN WINDOWS WITH win = 5000 AND slide = 1000")
     numbers = _settings(using, ("range", "count"))
     sizes = _settings(windows, ("win", "slide"))
-    window = Window(
-        "rows",
-        whole(sizes["win"], scope.text, "win"),
-        whole(sizes["slide"], scope.text, "slide"),
-        bind_at_end(clauses.get(s.AtEndClause)),
-    )
+    window = rows_window(sizes["win"], sizes["slide"], scope, ("win", "slide"))
+    window = replace(window, at_end=bind_at_end(clauses.get(s.AtEndClause)))
     return Clusters(
         not_negative(numbers["range"], scope.text, "range"),
-        whole(numbers["count"], scope.text, "count"),
+        _count(numbers["count"], scope, "count"),
         _coordinates(head.by, head, clauses, scope, MAX_CLUSTERS_DIMENSIONS),
         window,
         condition,
         _emit(clauses),
     )
+
+
+def nearest_k(k: s.Expression, scope: ItemScope) -> int:
+    return at_most(k, scope.text, "the number after NEAREST", "nearest_k", scope.stream.limits.nearest_k)
+
+
+def _count(count: s.Expression, scope: ItemScope, what: str) -> int:
+    return at_most(count, scope.text, what, "cluster_count", scope.stream.limits.cluster_count)
 
 
 def _settings(clause: s.UsingSettings | s.InWindows, names: tuple[str, str]) -> dict[str, s.Expression]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anabranch.language import syntax as s
-from anabranch.language.errors import one_of, refuse, short
+from anabranch.language.errors import one_of, over_limit, refuse, short
 from anabranch.language.numbers import stored
 from anabranch.language.operands import Quantity, Word, described, operand
 from anabranch.language.scopes import ConstantScope
@@ -35,6 +35,15 @@ def whole(expression: s.Expression, text: str, what: str) -> int:
     if value != int(value) or value < 1:
         raise refuse(f"{what} must be a whole number of at least 1; this is {value}", expression.span)
     return int(stored(int(value), expression.span))
+
+
+def at_most(expression: s.Expression, text: str, what: str, limit: str, allowed: int) -> int:
+    """A whole number of at least 1 and at most what a limit allows."""
+    value = exact(expression, text)
+    if value > allowed:
+        shown = f"{value:,}" if value < 10**20 else f"{value:.3g}"
+        raise over_limit(f"{what} is {shown}", limit, allowed, "use a smaller number", expression.span)
+    return whole(expression, text, what)
 
 
 def not_negative(expression: s.Expression, text: str, what: str) -> float:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from anabranch.language.syntax import Span
 from anabranch.model.errors import QueryError
+from anabranch.model.limits import LimitError
 from anabranch.model.suggestions import closest
 
 #: A list of what exists is cut after so many names.
@@ -32,6 +33,24 @@ def pointing_into(text: str) -> Iterator[None]:
     except QueryError as error:
         error.text = text
         raise
+
+
+@contextmanager
+def pointing_at(span: Span) -> Iterator[None]:
+    """Errors of what knows no places point at this one."""
+    try:
+        yield
+    except QueryError as error:
+        if error.offset is None:
+            error.offset, error.length = span[0], max(1, span[1])
+        raise
+
+
+def over_limit(what: str, limit: str, allowed: int, instead: str, span: Span) -> LimitError:
+    """`it would open 1,000,000,000 windows per item (limit: 10,000)`, with the way out below the text."""
+    error = LimitError(what, limit, allowed, instead)
+    error.offset, error.length = span[0], max(1, span[1])
+    return error
 
 
 def short(text: str) -> str:

@@ -13,9 +13,8 @@ from decimal import Context, Decimal, DecimalException, DivisionByZero, InvalidO
 
 from anabranch.language.errors import refuse
 from anabranch.language.syntax import Exact, Span
+from anabranch.model.limits import INT64_GREATEST, INT64_LEAST
 from anabranch.model.stream import MICROSECONDS
-
-INT64_LEAST, INT64_GREATEST = -(2**63), 2**63 - 1
 
 #: More digits than this cannot be meant, and would only slow the arithmetic down.
 _MAX_DIGITS = 400

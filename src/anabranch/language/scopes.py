@@ -19,6 +19,7 @@ from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError, QueryError
 from anabranch.model.operators import Made, Operator, Read
 from anabranch.model.stream import Stream
+from anabranch.predicates.work import Work
 
 #: How a type is called in an error.
 TYPE_WORDS = {
@@ -40,10 +41,11 @@ FUNCTIONS = tuple(function.value for function in Function)
 
 
 class Scope(ABC):
-    """`text` is the query's, to show what an error is about."""
+    """`text` is the query's, to show what an error is about; `work` is what may be spent on the query."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, work: Work | None = None) -> None:
         self.text = text
+        self.work = work or Work()
 
     def shown(self, span: Span) -> str:
         return short(self.text[span[0] : span[0] + span[1]])
@@ -60,8 +62,8 @@ class ItemScope(Scope):
     behind those that it reads. `stream` has both.
     """
 
-    def __init__(self, text: str, stream: Stream) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, stream: Stream, work: Work | None = None) -> None:
+        super().__init__(text, work)
         self.stream = stream
         self.made: dict[str, Made] = {}
         self.called: Span | None = None  # where an operator is called first
@@ -140,8 +142,9 @@ class ResultScope(Scope):
         types: Sequence[ColumnType],
         stream: Stream,
         bind: Callable[[Call], tuple[Aggregation, ColumnType]],
+        work: Work | None = None,
     ) -> None:
-        super().__init__(text)
+        super().__init__(text, work)
         self.stream = stream
         self.aggregations = list(aggregations)
         self._bind = bind

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from anabranch.model.limits import DEFAULT_LIMITS, Limits
 from anabranch.model.operators import Operator
 from anabranch.model.stream import Time
 from anabranch.model.subscription import Subscription
@@ -54,13 +55,14 @@ class Source:
 class StreamDeclaration:
     """A stream as the job declares it. `settings` are those of docs/queries.md, lengths in the units of
     `time` (seconds for a timestamp); what they say about columns is checked once the columns are known.
-    `operators` are all that the job has.
+    `operators` are all that the job has, `limits` are those of the job.
     """
 
     name: str
     source: Source
     settings: Mapping[str, Any] = field(default_factory=dict)
     operators: tuple[Operator, ...] = ()
+    limits: Limits = DEFAULT_LIMITS
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from anabranch.model.errors import JobError
+from anabranch.model.limits import INT64_GREATEST, INT64_LEAST
 from anabranch.model.suggestions import closest, shown, suggestion, toml_value
 
 #: So many mistakes are shown at once.
@@ -91,6 +92,8 @@ def _moment(value: Any) -> Any:
 
 
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+#: A whole number of 64 bits; TOML has longer ones, which nothing behind it can hold.
+Int64 = Annotated[int, Field(ge=INT64_LEAST, le=INT64_GREATEST)]
 Text = Annotated[str, AfterValidator(_not_blank), Must("a text that is not empty")]
 Texts = Annotated[
     list[Text],
@@ -98,12 +101,12 @@ Texts = Annotated[
     AfterValidator(_different),
     Must('a list of different texts such as ["ra", "dec"]'),
 ]
-AtLeastZero = Annotated[int | FiniteFloat, Field(ge=0), Must("a number >= 0")]
-AboveZero = Annotated[int | FiniteFloat, Field(gt=0), Must("a number > 0")]
-Count = Annotated[int, Field(ge=1), Must("a whole number >= 1")]
-Scalars = Annotated[dict[str, str | bool | int | float], Must("a table { key = value }")]
+AtLeastZero = Annotated[Int64 | FiniteFloat, Field(ge=0), Must("a number >= 0")]
+AboveZero = Annotated[Int64 | FiniteFloat, Field(gt=0), Must("a number > 0")]
+Count = Annotated[Int64, Field(ge=1), Must("a whole number >= 1")]
+Scalars = Annotated[dict[str, str | bool | Int64 | float], Must("a table { key = value }")]
 Moment = Annotated[
-    int | FiniteFloat | datetime,
+    Int64 | FiniteFloat | datetime,
     BeforeValidator(_moment),
     Must("a number in the units of the stream's time, or a date such as 2026-01-31T12:00:00Z"),
 ]

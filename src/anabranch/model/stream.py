@@ -8,6 +8,7 @@ from functools import cached_property
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.html import html_table
+from anabranch.model.limits import DEFAULT_LIMITS, Limits
 from anabranch.model.operators import Operator
 
 #: The column that carries an item's number in the stream, from 0; no user column can be called this.
@@ -25,8 +26,9 @@ class Stream:
     for a timestamp these are seconds, kept here in microseconds like the timestamps themselves. `unit` is
     that of distances where `metric` is haversine: km, m or miles; None is km. `apart` are the families that
     have a Spark query of their own (model/branch.py), `operators` the functions of users that queries may
-    call. A `flow` is a part of another stream, which comes from another site (chain/flows.py). `on_bad_file`
-    says what becomes of a file that cannot be read: "reject" it, or "stop".
+    call, `limits` what queries may ask for at most. A `flow` is a part of another stream, which comes from
+    another site (chain/flows.py). `on_bad_file` says what becomes of a file that cannot be read: "reject" it,
+    or "stop".
 
     An item may be `max_step` ahead of the greatest time seen or, where the source is live and its times are
     timestamps, `max_ahead` of the machine's clock; None is no limit. A job says both as `max_step`.
@@ -51,6 +53,7 @@ class Stream:
     max_ahead: Time | None = None
     operators: tuple[Operator, ...] = ()
     flow: bool = False
+    limits: Limits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from anabranch.predicates.work import Work
+
 ZERO = ""  # no column is called this
 
 #: (value, loose): loose is 0 for `<` and 1 for `<=`, so that the smaller of two weights is the stronger one.
@@ -30,44 +32,53 @@ def plus(first: Weight, second: Weight) -> Weight:
     return first[0] + second[0], min(first[1], second[1])
 
 
-def closure(edges: Edges) -> dict[tuple[str, str], Weight] | None:
+def closure(edges: Edges, work: Work | None = None) -> dict[tuple[str, str], Weight] | None:
     """The strongest edge between any two connected nodes, or None if the edges contradict each other."""
+    work = work or Work()
     nodes = _nodes(edges)
-    closed: dict[tuple[str, str], Weight] = {(node, node): _SELF for node in nodes}
-    for pair, weight in edges.items():
-        closed[pair] = min(weight, closed.get(pair, weight))
+    out: dict[str, dict[str, Weight]] = {node: {node: _SELF} for node in nodes}
+    into: dict[str, set[str]] = {node: {node} for node in nodes}
+    for (x, y), weight in edges.items():
+        out[x][y] = min(weight, out[x].get(y, weight))
+        into[y].add(x)
     for middle in nodes:
-        for x in nodes:
-            to_middle = closed.get((x, middle))
-            if to_middle is None:
-                continue
-            for y in nodes:
-                from_middle = closed.get((middle, y))
-                if from_middle is not None:
-                    path = plus(to_middle, from_middle)
-                    closed[x, y] = min(path, closed.get((x, y), path))
-    return None if any(closed[node, node] < _SELF for node in nodes) else closed
+        work.spend(1 + len(into[middle]) * len(out[middle]) // 2)
+        further = list(out[middle].items())
+        for x in list(into[middle]):
+            to_middle, known = out[x][middle], out[x]
+            for y, from_middle in further:
+                path = plus(to_middle, from_middle)
+                if y not in known or path < known[y]:
+                    known[y] = path
+                    into[y].add(x)
+    if any(out[node][node] < _SELF for node in nodes):
+        return None
+    return {(x, y): weight for x, known in out.items() for y, weight in known.items()}
 
 
 def satisfiable(edges: Edges) -> bool:
     return closure(edges) is not None
 
 
-def minimal(closed: Edges) -> dict[tuple[str, str], Weight]:
+def minimal(closed: Edges, work: Work | None = None) -> dict[tuple[str, str], Weight]:
     """The edges that remain when none is left that others imply, given a closure.
 
     Nodes that determine each other (x = y + c) are one class: a star of edge pairs around its first node,
     ZERO if it is there. Between classes only the first nodes count, and an edge goes if a path through a
     third is as strong; there is one such set, because no two classes lie on a cycle of weight 0.
     """
+    work = work or Work()
     first: dict[str, str] = {}
-    for node in _nodes(closed):
+    nodes = _nodes(closed)
+    work.spend(len(nodes) * len(nodes) // 2)
+    for node in nodes:
         first[node] = next((other for other in first.values() if _fixed(closed, other, node)), node)
     kept = {}
     for node, head in first.items():
         if node != head:
             kept[node, head], kept[head, node] = closed[node, head], closed[head, node]
     heads = sorted(set(first.values()))
+    work.spend(len(heads) ** 2 * (1 + len(heads) // 4))
     for x in heads:
         for y in heads:
             if x != y and (x, y) in closed and not _redundant(closed, heads, x, y):

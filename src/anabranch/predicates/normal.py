@@ -15,10 +15,10 @@ import math
 import sys
 from collections.abc import Iterable
 from fractions import Fraction
-from itertools import chain
 
 from anabranch.model.columns import ColumnType
 from anabranch.model.errors import QueryError
+from anabranch.model.limits import DEFAULT_LIMITS
 from anabranch.model.stream import Stream
 from anabranch.predicates.codes import DOMAINS, GREATEST, Position, float_value, hole, intervals
 from anabranch.predicates.conjunction import (
@@ -35,47 +35,81 @@ from anabranch.predicates.conjunction import (
     mirrored,
 )
 from anabranch.predicates.graph import ZERO, Weight, closure
-from anabranch.predicates.implies import conjunction_implies
+from anabranch.predicates.needless import without_implied
 from anabranch.predicates.terms import And, Constant, Difference, Not, Or, Term
 from anabranch.predicates.text import inner_text, term_text
 from anabranch.predicates.tighten import Draft, tighten
+from anabranch.predicates.work import Work
 
-#: More alternatives than this, after unfolding, and a query is refused.
-LIMIT = 1024
-#: So many are tried where one OR meets another, most of which may exclude each other.
-MOST_PAIRS = 8 * LIMIT
+#: So many times the limit are tried where one OR meets another, most of which may exclude each other.
+TRIED = 8
+#: From so many on, those that imply each other are left out before the next OR is met, where no limit says
+#: otherwise.
+MANY = DEFAULT_LIMITS.conjunctions
+#: So many alternatives are named in the reason why none can be true.
+SHOWN = 3
 
 
-def normal_form(term: Term, stream: Stream) -> Normal:
-    conjunctions = (tighten(draft) for draft in _unfold(term, False, stream))
-    return Normal(tuple(sorted(_without_implied(c for c in conjunctions if c is not None))))
+def normal_form(term: Term, stream: Stream, work: Work | None = None) -> Normal:
+    """`work` bounds what may be spent; LimitError if it takes more."""
+    work = work or Work()
+    conjunctions = (tighten(draft, work) for draft in _unfold(term, False, stream, work))
+    normal = Normal(tuple(without_implied((c for c in conjunctions if c is not None), work)))
+    work.check_alternatives(len(normal.conjunctions))
+    return normal
 
 
-def unsatisfiable_reason(term: Term, stream: Stream) -> str | None:
-    """None if some item could satisfy the condition, otherwise a sentence that says why none can.
+def is_possible(normal: Normal, work: Work | None = None) -> bool:
+    """Whether some item could satisfy the condition.
 
     Here a FLOATS gap counts as on paper: `a >= b + 5 AND a <= b + 3` is refused, though rounding makes it
     true at 1e300.
     """
-    if not _impossible([term], stream):
+    work = work or Work()
+    return not all(_contradictory(conjunction, work) for conjunction in normal.conjunctions)
+
+
+def unsatisfiable_reason(term: Term, stream: Stream, work: Work | None = None) -> str | None:
+    """None if some item could satisfy the condition, otherwise a sentence that says why none can."""
+    work = work or Work()
+    conjuncts = list(_conjuncts(term))
+    unfolded = [_unfold(part, False, stream, work) for part in conjuncts]
+    if not _no_way(unfolded, work):
         return None
-    parts = list(_conjuncts(term))
-    for part in list(parts):  # what can go without making the rest possible had no part in it
-        rest = [other for other in parts if other is not part]
-        if rest and _impossible(rest, stream):
-            parts = rest
+    parts = [conjuncts[index] for index in _excluding(unfolded, work)]
     if len(parts) > 1:
         texts = [inner_text(part) for part in parts]
         return f"{', '.join(texts[:-1])} and {texts[-1]} exclude each other"
     if isinstance(parts[0], Or) and parts[0].terms:
-        reasons = (unsatisfiable_reason(alternative, stream) for alternative in parts[0].terms)
-        return "; ".join(filter(None, reasons))
+        shown, rest = parts[0].terms[:SHOWN], len(parts[0].terms[SHOWN:])
+        reasons = (unsatisfiable_reason(alternative, stream, work) for alternative in shown)
+        return "; ".join(filter(None, (*reasons, f"and so on, {rest} more" if rest else None)))
     return f"{term_text(parts[0])} can never be true"
 
 
-def _impossible(terms: list[Term], stream: Stream) -> bool:
-    normal = normal_form(And(tuple(terms)), stream)
-    return all(map(_contradictory, normal.conjunctions))
+def _excluding(parts: list[list[Draft]], work: Work) -> list[int]:
+    """The fewest parts that exclude each other, each found by halving: the last of the shortest impossible
+    beginning is one of them. Parts are lists of alternatives; returns their indexes.
+    """
+    found: list[int] = []
+    rest = len(parts)
+    while rest and not (found and _no_way([parts[index] for index in found], work)):
+        needed = [parts[index] for index in found]
+        below, above = 0, rest  # the first `above` parts and the found ones exclude each other
+        while above - below > 1:
+            middle = (below + above) // 2
+            if _no_way([*parts[:middle], *needed], work):
+                above = middle
+            else:
+                below = middle
+        rest = above - 1
+        found = [rest, *found]
+    return found
+
+
+def _no_way(parts: list[list[Draft]], work: Work) -> bool:
+    conjunctions = (tighten(draft, work) for draft in _all_of(parts, work))
+    return all(found is None or _contradictory(found, work) for found in conjunctions)
 
 
 def _conjuncts(term: Term) -> Iterable[Term]:
@@ -90,85 +124,63 @@ def _conjuncts(term: Term) -> Iterable[Term]:
 # Unfolding: every step returns alternatives.
 
 
-def _unfold(term: Term, negated: bool, stream: Stream) -> list[Draft]:
+def _unfold(term: Term, negated: bool, stream: Stream, work: Work) -> list[Draft]:
     match term:
         case Constant():
+            work.spend(6)
             return _constant(term, negated, stream)
         case Difference():
+            work.spend(10)
             return _difference(term, negated, stream)
         case Not(term=inner):
-            return _unfold(inner, not negated, stream)
+            return _unfold(inner, not negated, stream, work)
         case And(terms=terms) | Or(terms=terms):
-            parts = (_unfold(part, negated, stream) for part in terms)
-            return _all_of(parts) if isinstance(term, And) is not negated else _one_of(parts)
+            parts = [_unfold(part, negated, stream, work) for part in terms]
+            return (_all_of if isinstance(term, And) is not negated else _one_of)(parts, work)
 
 
-def _one_of(parts: Iterable[list[Draft]]) -> list[Draft]:
-    return _within_limit([draft for part in parts for draft in part])
+def _one_of(parts: list[list[Draft]], work: Work) -> list[Draft]:
+    return _within_limit([draft for part in parts for draft in part], work)
 
 
-def _all_of(parts: Iterable[list[Draft]]) -> list[Draft]:
-    drafts = [Draft()]
+def _all_of(parts: list[list[Draft]], work: Work) -> list[Draft]:
+    """What is alone needs no copies: it goes into one draft, which then meets the alternatives."""
+    common = Draft()
     for part in parts:
-        if len(drafts) * len(part) > MOST_PAIRS:
-            raise _too_many(len(drafts) * len(part))
-        pairs = (left.joined(right) for left in drafts for right in part)
-        drafts = _within_limit([draft for draft in pairs if draft is not None])
+        if not part:
+            return []
+        if len(part) == 1:
+            work.spend(part[0].size // 2)
+            if not common.join(part[0]):
+                return []
+    drafts = [common]
+    for part in parts:
+        if len(part) > 1:
+            pairs = len(drafts) * len(part)
+            work.check_alternatives(pairs, TRIED if _columns(drafts) & _columns(part) else 1)
+            work.spend(3 * pairs + sum(draft.size for draft in drafts) * len(part) // 4)
+            work.spend(sum(draft.size for draft in part) * len(drafts))
+            joined = (left.joined(right) for left in drafts for right in part)
+            drafts = _within_limit([draft for draft in joined if draft is not None], work)
     return drafts
 
 
-def _within_limit(drafts: list[Draft]) -> list[Draft]:
-    if len(drafts) <= LIMIT:
+def _columns(drafts: list[Draft]) -> set[str]:
+    """Where two ORs share none, no alternative of one excludes one of the other."""
+    return {column for draft in drafts for column in draft.bounds}
+
+
+def _within_limit(drafts: list[Draft], work: Work) -> list[Draft]:
+    if len(drafts) <= (MANY if work.limits is None else work.limits.conjunctions):
         return drafts
     kept: dict[Conjunction, Draft] = {}
     for draft in drafts:
-        conjunction = tighten(draft)
+        conjunction = tighten(draft, work)
         if conjunction is not None:
             kept[conjunction] = draft
-    left = [kept[conjunction] for conjunction in _without_implied(kept)]
-    if len(left) > LIMIT:
-        raise _too_many(len(left))
+    left = [kept[conjunction] for conjunction in without_implied(kept, work)]
+    work.check_alternatives(len(left))
     return left
-
-
-def _too_many(alternatives: int) -> QueryError:
-    return QueryError(
-        f"the condition unfolds into {alternatives} alternatives and {LIMIT} are possible; "
-        "use fewer ORs inside ANDs, or split the query"
-    )
-
-
-def _without_implied(conjunctions: Iterable[Conjunction]) -> list[Conjunction]:
-    """Those that imply none of the others; of equal ones the first in order.
-
-    Long lists are mostly of the kind `n = 1 OR n = 2 OR ...`. Whoever implies one that fixes a column fixes
-    it to the same value, so those are looked up by what they fix instead of compared with all.
-    """
-    kept: dict[Conjunction, None] = {}
-    loose: dict[Conjunction, None] = {}  # those that fix nothing
-    fixing: dict[_Fixed, dict[Conjunction, None]] = {}
-    for candidate in sorted(conjunctions):
-        fixed = _fixed(candidate)
-        wider = chain(loose, *(fixing.get(value, ()) for value in fixed))
-        if any(conjunction_implies(candidate, other) for other in wider):
-            continue
-        narrower = fixing.get(fixed[0], {}) if fixed else kept
-        for other in [other for other in narrower if conjunction_implies(other, candidate)]:
-            del kept[other]
-            for home in (loose, *(fixing[value] for value in _fixed(other))):
-                home.pop(other, None)
-        kept[candidate] = None
-        for home in [fixing.setdefault(value, {}) for value in fixed] or [loose]:
-            home[candidate] = None
-    return list(kept)
-
-
-#: A column and the one value that it can have.
-_Fixed = tuple[str, Position]
-
-
-def _fixed(conjunction: Conjunction) -> list[_Fixed]:
-    return [(bound.column, bound.low) for bound in conjunction.bounds if bound.low == bound.high]
 
 
 def _type_of(column: str, stream: Stream) -> ColumnType:
@@ -252,8 +264,10 @@ def _check_types(term: Difference, left: ColumnType, right: ColumnType) -> None:
 # What is impossible on paper, though not in float64.
 
 
-def _contradictory(conjunction: Conjunction) -> bool:
+def _contradictory(conjunction: Conjunction, work: Work) -> bool:
     """Whether the conjunction's graph over the reals, where nothing is rounded, has a cycle below zero."""
+    if not conjunction.gaps:
+        return False
     edges: dict[tuple[str, str], Weight] = {}
     for gap in conjunction.gaps:
         if gap.kind is not GapKind.TEXT:
@@ -270,7 +284,7 @@ def _contradictory(conjunction: Conjunction) -> bool:
             edges[bound.column, ZERO] = (high, 1)
         if low is not None:
             edges[ZERO, bound.column] = (-low, 1)
-    return bool(conjunction.gaps) and closure(edges) is None
+    return closure(edges, work) is None
 
 
 def _real(kind: ColumnType, position: Position) -> Fraction | None:

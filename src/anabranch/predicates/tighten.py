@@ -27,6 +27,7 @@ from anabranch.predicates.conjunction import (
     mirrored,
 )
 from anabranch.predicates.graph import ZERO, Edges, Weight, closure, minimal
+from anabranch.predicates.work import Work
 
 #: A bound can sharpen a gap and a gap a bound; more rounds than this only help conditions nobody writes.
 ROUNDS = 16
@@ -42,57 +43,73 @@ class Draft:
     holes: set[Hole] = field(default_factory=set)
     gaps: dict[GapKey, int] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        return 1 + len(self.bounds) + len(self.holes) + len(self.gaps)
+
     def joined(self, other: Draft) -> Draft | None:
         """Both, or None where an interval or a comparison has no outcome left."""
-        both = Draft(dict(self.bounds), self.holes | other.holes, dict(self.gaps))
+        both = Draft(dict(self.bounds), set(self.holes), dict(self.gaps))
+        return both if both.join(other) else None
+
+    def join(self, other: Draft) -> bool:
+        """Takes the other one in; False where an interval or a comparison has no outcome left."""
+        self.holes |= other.holes
         for column, bound in other.bounds.items():
-            known = both.bounds.get(column)
+            known = self.bounds.get(column)
             bound = bound if known is None else _meet(known, bound.low, bound.high)
             if bound.low > bound.high:
-                return None
-            both.bounds[column] = bound
+                return False
+            self.bounds[column] = bound
         for key, signs in other.gaps.items():
-            both.gaps[key] = signs & both.gaps.get(key, signs)
-            if not both.gaps[key]:
-                return None
-        return both
+            self.gaps[key] = signs & self.gaps.get(key, signs)
+            if not self.gaps[key]:
+                return False
+        return True
 
 
-def tighten(draft: Draft) -> Conjunction | None:
+def tighten(draft: Draft, work: Work | None = None) -> Conjunction | None:
+    work = work or Work()
+    work.spend(2 + draft.size)
+    if not draft.gaps and not draft.holes:
+        left_over = (bound for bound in draft.bounds.values() if not bound.is_full)
+        return None if _empty(draft.bounds) else Conjunction(tuple(sorted(left_over, key=_column)))
     bounds = dict(draft.bounds)
     gaps = [Gap(*key, signs) for key, signs in draft.gaps.items()]
     for _ in range(ROUNDS if gaps or draft.holes else 0):
+        work.spend(len(draft.holes) + 20 * len(gaps))
         known = bounds.copy(), gaps
         _close_ends(bounds, draft.holes)
-        gaps = _round(bounds, gaps) if not _empty(bounds) else gaps
+        gaps = _round(bounds, gaps, work) if not _empty(bounds) else gaps
         if _empty(bounds) or not all(gap.signs for gap in gaps):
             return None
         if known == (bounds, gaps):
             break
-    closed = closure(edges_of(bounds, gaps)) if gaps else {}
+    closed = closure(edges_of(bounds, gaps), work) if gaps else {}
     if closed is None or _empty(bounds):
         return None
-    exact = _exact_gaps(closed, bounds)
+    exact = _exact_gaps(closed, bounds, work)
     if any(abs(gap.offset) > GREATEST for gap in exact):  # sums beyond int64: what was written is not
         exact = [gap for gap in gaps if gap.kind is not GapKind.FLOATS and gap.signs != UNEQUAL]
-    left = exact + _unequal_gaps(gaps, closed, bounds) + _float_gaps(gaps, bounds)
+    left = exact + _unequal_gaps(gaps, closed, bounds) + _float_gaps(gaps, bounds, work)
     return Conjunction(
-        tuple(sorted(bound for bound in bounds.values() if not bound.is_full)),
+        tuple(sorted((bound for bound in bounds.values() if not bound.is_full), key=_column)),
         tuple(sorted(hole for hole in draft.holes if _inside(bounds.get(hole.column), hole))),
         tuple(sorted(left)),
     )
 
 
-def _round(bounds: dict[str, Bound], gaps: list[Gap]) -> list[Gap]:
+def _round(bounds: dict[str, Bound], gaps: list[Gap], work: Work) -> list[Gap]:
     """Narrows the bounds by the gaps; returns the gaps, sharpened, and without signs where nothing fits."""
     if not gaps:
         return gaps
-    closed = closure(edges_of(bounds, gaps))
+    closed = closure(edges_of(bounds, gaps), work)
     if closed is None:
         return [replace(gap, signs=0) for gap in gaps]
     _narrow_by_closure(bounds, closed)
     for gap in gaps:
         if gap.kind is GapKind.FLOATS:
+            work.spend(120)  # it searches by halving, four times
             _narrow_by_floats(bounds, gap)
     return [_sharpened(gap, bounds, closed) for gap in gaps]
 
@@ -213,10 +230,10 @@ def _sharpened(gap: Gap, bounds: dict[str, Bound], closed: Edges) -> Gap:
     return replace(gap, signs=left) if gap.signs == UNEQUAL or not left else gap
 
 
-def _exact_gaps(closed: Edges, bounds: dict[str, Bound]) -> list[Gap]:
+def _exact_gaps(closed: Edges, bounds: dict[str, Bound], work: Work) -> list[Gap]:
     """The minimal graph's edges between columns, as gaps; an edge there and one back are an equality."""
     merged: dict[GapKey, int] = {}
-    for (x, y), (value, loose) in minimal(closed).items():
+    for (x, y), (value, loose) in minimal(closed, work).items():
         if ZERO in (x, y):
             continue
         kind, offset, signs = GapKind.CODES, int(value), LESS | EQUAL
@@ -239,9 +256,10 @@ def _unequal_gaps(gaps: list[Gap], closed: Edges, bounds: dict[str, Bound]) -> l
     ]
 
 
-def _float_gaps(gaps: list[Gap], bounds: dict[str, Bound]) -> list[Gap]:
+def _float_gaps(gaps: list[Gap], bounds: dict[str, Bound], work: Work) -> list[Gap]:
     """The FLOATS gaps that neither the bounds nor another one of them implies."""
     kept = [gap for gap in gaps if gap.kind is GapKind.FLOATS]
+    work.spend(len(kept) * len(kept) // 2)
     for gap in sorted(kept):
         possible = sign.by_bounds(bounds[gap.left], bounds[gap.right], gap)
         for other in kept:
@@ -249,6 +267,11 @@ def _float_gaps(gaps: list[Gap], bounds: dict[str, Bound]) -> list[Gap]:
         if not possible & ~gap.signs:
             kept.remove(gap)
     return kept
+
+
+def _column(bound: Bound) -> str:
+    """There is one bound per column, so this orders them as they order themselves."""
+    return bound.column
 
 
 def _inside(bound: Bound | None, hole: Hole) -> bool:

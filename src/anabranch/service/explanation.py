@@ -82,7 +82,7 @@ def job_queries(job: Job, columns_of: ColumnsOf) -> JobQueries:
             known = catalog.streams()
             latest = {entry.name: entry for entry in catalog.subscriptions(state=None)}
     streams = {
-        name: replace(known[name], operators=one.operators)
+        name: replace(known[name], operators=one.operators, limits=one.limits)
         if name in known
         else declare(one, columns_of(one))
         for name, one in job.streams.items()

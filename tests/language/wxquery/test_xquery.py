@@ -15,7 +15,7 @@ from anabranch.families.filters.spec import Select
 from anabranch.families.registry import family
 from anabranch.families.results import rows_of
 from anabranch.language.bind import BoundQuery, compile_query
-from anabranch.language.wxquery.parse import parse_wxquery
+from anabranch.language.parse import parse
 from anabranch.model.errors import QueryError
 from anabranch.model.stream import Stream
 from anabranch.results.combination import ResultTables, combine
@@ -165,7 +165,7 @@ def test_what_xquery_would_make_of_it(
     root = Element("all")
     tags = {"s": "item", "r": "row"}
     trees = {name: [xquery.item(row, tags[name]) for row in found] for name, found in data.items()}
-    query = parse_wxquery(text)
+    query = parse(text)
     if len(query.mains) > 1:  # the generator's <a> { .. } <b/> { .. } </a>
         root = SubElement(root, "a")
     for span, main in enumerate(query.mains):

@@ -26,18 +26,23 @@ from anabranch.language.wxquery.parts import Part, Spec
 from anabranch.model.columns import Column
 from anabranch.model.stream import Stream
 from anabranch.predicates.terms import columns_of
+from anabranch.predicates.work import Work
 
 Origin = w.Variable | w.StreamPath | None
 
 
-def bind_wxquery(query: w.WXQuery, streams: Mapping[str, Stream]) -> tuple[list[Spec], Construction]:
+def bind_wxquery(
+    query: w.WXQuery, streams: Mapping[str, Stream], work: Work
+) -> tuple[list[Spec], Construction]:
     """A spec for each of the query's streams, and the construction. All streams are there."""
     names = iter(query.streams)
     specs: list[Spec] = []
     loops = []
     for main in query.mains:
         clauses = list(over_streams(main))
-        parts = [Part.of(clause, ItemScope(query.text, streams[next(names).text])) for clause in clauses]
+        parts = [
+            Part.of(clause, ItemScope(query.text, streams[next(names).text], work)) for clause in clauses
+        ]
         found, loop = _loop(main, parts, query.text)
         specs += found
         loops.append(loop)
@@ -62,7 +67,7 @@ def _loop(main: w.Flwr, parts: list[Part], text: str) -> tuple[list[Spec], Loop]
             alone.check(asked)
     prefixes = _prefixes(parts)
     names = _together(parts, prefixes)
-    scope = ItemScope(text, names.stream)
+    scope = ItemScope(text, names.stream, parts[0].scope.work)
     row = constructed(main.result, names, scope)
     term = conjunction(condition(lowered(asked, names, None), scope) for asked in rest)
     read = [*columns_in(row), *columns_of(term)]

@@ -15,12 +15,13 @@ from typing import cast
 
 from lark import Lark, UnexpectedInput
 
-from anabranch.language.errors import refuse
+from anabranch.language.errors import over_limit, refuse
 from anabranch.language.grammar import parser_of
-from anabranch.language.syntax import Name
+from anabranch.language.syntax import Name, Span
 from anabranch.language.wxquery import syntax as w
 from anabranch.language.wxquery.builder import WXQueryBuilder
 from anabranch.language.wxquery.syntax_errors import explain
+from anabranch.model.limits import DEFAULT_LIMITS, LimitError, Limits
 
 #: Outside a comment a string hides the signs of comments, inside it does not.
 _OUTSIDE = re.compile(r"\"[^\"]*\"|'[^']*'|\(:")
@@ -32,16 +33,25 @@ EXAMPLE = 'for $p in stream("photons")/photons/photon'
 _NAMELESS = "."
 
 
-def parse_wxquery(text: str) -> w.WXQuery:
+def parse_wxquery(text: str, plain: str, limits: Limits) -> w.WXQuery:
+    """`plain` is the text without its comments."""
     parser = _parser()
     try:
-        body = cast(w.Expression, parser.parse(without_comments(text)))
+        body = cast(w.Expression, parser.parse(plain))
     except UnexpectedInput as error:
         raise explain(error, text) from None
     found = list(_over_streams(body))
     if not found:
         raise refuse(f"this query goes over no stream; it needs a for, such as {EXAMPLE}", body.span)
     streams = tuple(_stream_of(clause) for main in found for clause in over_streams(main))
+    if len(streams) > limits.query_streams:
+        raise over_limit(
+            f"the query goes over {len(streams)} streams",
+            "query_streams",
+            limits.query_streams,
+            "split the query",
+            streams[limits.query_streams].span,
+        )
     return w.WXQuery(text, body, tuple(found), streams)
 
 
@@ -50,15 +60,24 @@ def _parser() -> Lark:
     return parser_of(Path(__file__).with_name("wxquery.lark"), "contextual", WXQueryBuilder())
 
 
-def without_comments(text: str) -> str:
+def without_comments(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """The text with blanks in span of (: comments (: which nest :) :), so that spans stay."""
-    out, at = [], 0
+    out: list[str] = []
+    at = 0
     while match := _OUTSIDE.search(text, at):
         end = _end_of_comment(text, match.start()) if match[0] == "(:" else match.end()
         kept = match.end() if match[0] != "(:" else match.start()
-        out += [text[at:kept], re.sub(r"\S", " ", text[kept:end])]
+        if len(out) > 2 * limits.query_words:
+            raise too_many_words(limits, (match.start(), len(match[0])))
+        out += [text[at:kept], " " * (end - kept)]
         at = end
     return "".join([*out, text[at:]])
+
+
+def too_many_words(limits: Limits, span: Span) -> LimitError:
+    return over_limit(
+        "the query has too many words and signs", "query_words", limits.query_words, "split the query", span
+    )
 
 
 def _end_of_comment(text: str, start: int) -> int:

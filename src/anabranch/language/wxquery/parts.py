@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from anabranch.families.filters.spec import Aggregate, Aggregation, Output, Select
 from anabranch.language import syntax as s
-from anabranch.language.bind_filters import WINDOW_COLUMNS, bind_aggregation, possible
+from anabranch.language.bind_filters import WINDOW_COLUMNS, Condition, bind_aggregation, possible
 from anabranch.language.conditions import condition, conjunction
 from anabranch.language.errors import refuse
 from anabranch.language.scopes import ItemScope
-from anabranch.language.windows import range_length, rows_length
+from anabranch.language.windows import range_window, rows_window
 from anabranch.language.wxquery import syntax as w
 from anabranch.language.wxquery.conditions import lowered, present, walked
 from anabranch.language.wxquery.construct import further
@@ -23,7 +23,6 @@ from anabranch.language.wxquery.names import Contents, Names, Result, Tree, cont
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream
 from anabranch.model.window import Window
-from anabranch.predicates.terms import TRUE, Term
 
 Spec = Select | Aggregate
 
@@ -87,9 +86,11 @@ class Part:
         if self.window is None:
             # A result without columns cannot be stored: where nothing of an item is shown, its first is kept.
             columns = dict.fromkeys(read) or [self.columns[0].name]
-            return Select(tuple(Output(column, column) for column in columns), selected)
-        results = ItemScope(self.scope.text, Stream("the results", tuple(self.results)))
-        return Aggregate(tuple(self.aggregations), self.window, selected, _possible(self.having, results))
+            outputs = tuple(Output(column, column) for column in columns)
+            return Select(outputs, selected.term, normal=selected.normal)
+        results = ItemScope(self.scope.text, Stream("the results", tuple(self.results)), self.scope.work)
+        having = _possible(self.having, results).term
+        return Aggregate(tuple(self.aggregations), self.window, selected.term, having, normal=selected.normal)
 
 
 def _items(clause: w.For, stream: Stream) -> tuple[Names, list[s.Expression]]:
@@ -117,32 +118,26 @@ def _items(clause: w.For, stream: Stream) -> tuple[Names, list[s.Expression]]:
     return names.having(clause.variable, meaning), conditions
 
 
-def _possible(conditions: Sequence[s.Expression], scope: ItemScope) -> Term:
+def _possible(conditions: Sequence[s.Expression], scope: ItemScope) -> Condition:
     if not conditions:
-        return TRUE
+        return Condition()
     term = conjunction(condition(each, scope) for each in conditions)
-    return possible(term, scope.stream, s.covering(conditions[0].span, conditions[-1].span))
+    span = s.covering(conditions[0].span, conditions[-1].span)
+    return possible(term, scope.stream, span, scope.work)
 
 
 def _window(window: w.WindowExpression, names: Names, scope: ItemScope) -> Window:
     stream, step = scope.stream, window.step or window.size
-    lengths = [s.Length(number, None, number.span) for number in (window.size, step)]
     whats = ("the size of a window", "the step of a window")
     if window.reference is None:
-        size, step_ = (
-            rows_length(length, scope.text, what) for length, what in zip(lengths, whats, strict=True)
-        )
-        return Window("rows", size, step_)
+        return rows_window(window.size, step, scope, whats)
     if names.leaf("", window.reference).name != stream.time:
         time = f"{shown(stream.time)}" if stream.time else "none; declare it to have windows in time"
         raise refuse(
             f"windows in time follow the time that stream {stream.name} declares: {time}",
             window.reference.span,
         )
-    size, step_ = (
-        range_length(length, stream, scope.text, what) for length, what in zip(lengths, whats, strict=True)
-    )
-    return Window("range", size, step_)
+    return range_window(window.size, step, scope, whats)
 
 
 def _aggregation(clause: w.Let, names: Names, scope: ItemScope) -> tuple[Aggregation, ColumnType]:
