@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.chain.windows import first_window_after
 from anabranch.numeric.window_edges import NEVER, first_after, first_after_float
 
 
@@ -46,3 +47,19 @@ def test_where_steps_vanish_against_the_base() -> None:
 def test_no_window_begins_after_the_end_of_time() -> None:
     assert first_after_float(0.0, 1.0, 0.0, math.inf) == NEVER
     assert first_after_float(-math.inf, 1.0, 0.0, 3.0) == NEVER
+
+
+EXTREMES = st.sampled_from([-(2**63), -(2**62), -1, 0, 1, 2**62, 2**63 - 1])
+
+
+@given(EXTREMES, st.sampled_from([1, 7, 8, 2**62, 2**63 - 1]), st.sampled_from([0, 1, 2**63 - 1]), EXTREMES)
+def test_integers_beyond_what_an_int64_can_subtract(base: int, step: int, size: int, moment: int) -> None:
+    expected = min(max(0, (moment - base - size) // step + 1), int(NEVER))
+    assert first_after(*map(np.int64, (base, step, size, moment))) == expected
+    assert first_window_after(moment, base, step, size) == expected
+
+
+def test_a_moment_that_no_int64_holds() -> None:
+    assert first_window_after(-(10**32), 0, 1) == 0
+    assert first_window_after(10**32, 0, 1) == NEVER
+    assert first_window_after(1e300, 0, 1) == NEVER

@@ -17,7 +17,7 @@ import math
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream, Time
 from anabranch.model.window import Window
-from anabranch.numeric.window_edges import first_after_float
+from anabranch.numeric.window_edges import NEVER, first_after_float
 
 
 def in_stream_units(window: Window, stream: Stream) -> Window:
@@ -48,8 +48,8 @@ def first_window_after(moment: Time, base: Time, step: Time, size: Time = 0) -> 
     """Returns the number of the first window that begins (size 0) or ends after a moment.
 
     `step` says in which numbers windows are counted. By 10.5, windows of integers have reached what they have
-    reached by 10.
+    reached by 10. At most NEVER.
     """
     if isinstance(step, float):
         return int(first_after_float(float(base), step, float(size), float(moment)))
-    return int(max(0, (math.floor(moment) - base - size) // step + 1))
+    return int(min(max(0, (math.floor(moment) - base - size) // step + 1), NEVER))

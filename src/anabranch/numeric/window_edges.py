@@ -4,23 +4,37 @@ Integer windows (rows, integer times, microseconds) are exact. With floats the e
 left to right as they stand and are nowhere rearranged, so that everyone who follows the formula finds the
 same edges. Edges never fall as k grows, which is all that the search below needs.
 
+Windows are counted up to NEVER. Those beyond, and those that would begin after the last time that an int64
+can hold, do not exist: an item at such a time is in no window.
+
 `chain/windows.py` has the same for plain numbers.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from anabranch.numeric.jit import int64, kernel
 
 #: More windows than any stream has: the result where no window begins or ends after a moment.
 NEVER = int64(1) << int64(61)
 
+_unsigned = np.uint64  # the distance of two int64 may be as large as 2^64 - 1
+_NEVER = np.uint64(1 << 61)
+
 
 @kernel
 def first_after(base: int, step: int, size: int, moment: int) -> int:
     """Returns the least k >= 0 with base + k step + size > moment, all int64: the first window that begins
-    after the moment if size is 0, the first that ends after it otherwise.
+    after the moment if size is 0, the first that ends after it otherwise. At most NEVER.
     """
-    return max(int64(0), (moment - base - size) // step + int64(1))
+    if moment < base:
+        return int64(0)
+    distance = _unsigned(moment) - _unsigned(base)
+    if distance < _unsigned(size):
+        return int64(0)
+    k = (distance - _unsigned(size)) // _unsigned(step)
+    return int64(k) + int64(1) if k < _NEVER else NEVER
 
 
 @kernel

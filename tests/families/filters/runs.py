@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.budget import Budget
 from anabranch.chain.runner import Runner
 from anabranch.families.filters.family import Filters
 from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Output, Select
@@ -62,8 +63,10 @@ def aggregate(window: Window, *calls: str, condition: Term = TRUE, having: Term 
 class Run:
     """A stream with queries, in one process; at least so many items go to a zone of `share` together."""
 
-    def __init__(self, stream: Stream = STREAM, zones: int = 1, least: int = 1) -> None:
-        self.family = Filters(least)
+    def __init__(
+        self, stream: Stream = STREAM, zones: int = 1, least: int = 1, budget: Budget | None = None
+    ) -> None:
+        self.family = Filters(least, budget)
         self.runner = Runner(stream, self.family, zones)
         self.specs: dict[str, Select | Aggregate] = {}
 

@@ -113,7 +113,12 @@ def test_windows_from_slices(
     edges = sorted({0, len(items), *(cut for cut in cuts if cut < len(items))})
     for first, stop in pairwise(edges):
         store.append(_raw(store, items[first:stop], first))
-        composed = store.compose(items[stop - 1].time, ended and stop == len(items))
+        due = store.due(items[stop - 1].time, ended and stop == len(items))
+        next_ = store.derived.shapes["next"]
+        each = zip(due.shapes.tolist(), due.stops.tolist(), strict=True)
+        counts = {shape: store.count(shape, int(next_[shape]), before) for shape, before in each}
+        composed = store.compose(due)
+        assert counts == {shape: int((composed.shape == shape).sum()) for shape in counts}
         for index, k, count, layout, at in zip(*map(np.ndarray.tolist, composed[:5]), strict=True):
             found[index].append((k, count, _decoded(store, composed.words, at, layout)))
         store.evict()
@@ -151,7 +156,7 @@ def test_windows_of_many_slices(
     edges = sorted({0, count, *(cut for cut in cuts if cut < count)})
     for first, stop in pairwise(edges):
         store.append(_raw(store, items[first:stop], first))
-        composed = store.compose(items[stop - 1].time, ended and stop == count)
+        composed = store.compose(store.due(items[stop - 1].time, ended and stop == count))
         for index, k, size, layout, at in zip(*map(np.ndarray.tolist, composed[:5]), strict=True):
             found[index].append((k, size, _decoded(store, composed.words, at, layout)))
         store.evict()

@@ -8,6 +8,10 @@ before item `end_item`. Windows in time are full when the time of the last item 
 their end. That is a little later than the progress of time allows where a stream has lateness, and necessary:
 a query may still be cancelled at any moment after the last item.
 
+Before windows are composed, those that have items are counted. A query that would get more of them than its
+budget allows (chain/budget.py) is suspended before the first item of the batch. A select needs no budget: it
+gets at most one row per item.
+
 In the state, beside the queries and their slices (slice_store.py): `clock`, how far windows are composed,
 `members`, for each query its derived stream and the position at which its windows in rows begin, and `made`,
 the computed columns. Everything else is built from these when another worker takes over.
@@ -18,13 +22,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.chain import control
 from anabranch.chain.arrow_columns import ARROW_TYPES, subscription_column
+from anabranch.chain.budget import Budget, suspended
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.chain.stages import RescalableStage
 from anabranch.chain.state import Arrays, State
@@ -34,7 +39,7 @@ from anabranch.families.filters.derived_streams import WindowShape, column_index
 from anabranch.families.filters.kernels import compose_windows
 from anabranch.families.filters.kernels.compose_windows import ComposedWindows
 from anabranch.families.filters.kernels.cut_slices import FLOAT_TIME, FRACTION, ROW, LayoutArrays, ShapeArrays
-from anabranch.families.filters.slice_store import IncomingSlices, SliceStore, rezone_slices
+from anabranch.families.filters.slice_store import DueShapes, IncomingSlices, SliceStore, rezone_slices
 from anabranch.families.filters.spec import ITEMS, Aggregate, AggregateColumn, Function, normal_of
 from anabranch.model.arrays import Array, Ints
 from anabranch.model.columns import ColumnType
@@ -46,7 +51,7 @@ from anabranch.numeric.window_edges import NEVER
 from anabranch.predicates.evaluate import evaluate
 from anabranch.predicates.terms import TRUE, Term, to_json
 
-AGGREGATE = "aggregate"
+FAMILY, AGGREGATE = "filters", "aggregate"
 CLOCK, MEMBERS, MADE = "clock", "members", "made"
 #: What the state keeps of a query beside its spec: its derived stream, and where its windows in rows begin.
 MEMBER = ("number", "stream", "base")
@@ -64,24 +69,33 @@ _AT_END = {AtEnd.CUT: 0, AtEnd.GATHER: 1, AtEnd.RUN: 2}
 class Compose(RescalableStage):
     name = "compose"
 
-    def __init__(self, stream: Stream, zones: int) -> None:
-        self.stream, self.zones = stream, zones
+    def __init__(self, stream: Stream, zones: int, budget: Budget) -> None:
+        """A query may get so many windows per batch and per item of its derived stream."""
+        self.stream, self.zones, self.budget = stream, zones, budget
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        composer = state.cached("composer", state.keys(), lambda: Composer.load(self.stream, state))
+        composer = state.cached("composer", state.keys(), lambda: self._load(state))
         own = self._own_control(zone, composer, packets)
         progress = next(packet.facts for packet in reversed(packets) if packet.kind is Kind.PROGRESS)
         if not (own or composer.queries or progress["ended"]):
             return []  # without a query there is nothing to keep but the end
         made = [made for packet in own if packet.kind is Kind.ACTIVATE for made in _made_by(packet)]
         if made and len(widened(composer.stream, made).columns) > len(composer.stream.columns):
-            composer = Composer.load(self.stream, state, made)  # built again, with columns that are new
+            composer = self._load(state, made)  # built again, with columns that are new
         added, removed = control.apply(state, own)
         partials = [packet for packet in packets if packet.kind is Kind.PARTIAL]
-        rows = composer.step(added, removed, partials, progress)
+        rows, excesses = composer.step(added, removed, partials, progress)
+        out = [Packet(DELIVER, 0, Kind.RESULT, rows, {"table": AGGREGATE})] if rows is not None else []
+        for excess in excesses:
+            sent = suspended(FAMILY, excess.query, excess.item, excess.reason)
+            control.apply(state, sent)  # it is cancelled here at once, in other zones with the next batch
+            out += sent
         composer.save(state)
         state.cache("composer", state.keys(), composer)
-        return [Packet(DELIVER, 0, Kind.RESULT, rows, {"table": AGGREGATE})] if rows is not None else []
+        return out
+
+    def _load(self, state: State, more: Iterable[Made] = ()) -> Composer:
+        return Composer.load(self.stream, self.budget, state, more)
 
     def rezoned(self, zone: int, before: Sequence[State]) -> State:
         state = State()
@@ -108,7 +122,8 @@ class Compose(RescalableStage):
         next_id = rezone_slices(stream, before, state, lambda key: key % self.zones == zone)
         latest = max(clocks, key=lambda clock: (clock[1] is not None, clock[1] or 0))
         origin = next((clock[0] for clock in clocks if clock[0] is not None), None)
-        state.put_json(CLOCK, [origin, latest[1], any(clock[2] for clock in clocks), next_id])
+        number = max(clock[4] for clock in clocks)
+        state.put_json(CLOCK, [origin, latest[1], any(clock[2] for clock in clocks), next_id, number])
         return state
 
     def _own_control(self, zone: int, composer: Composer, packets: Sequence[Packet]) -> list[Packet]:
@@ -151,6 +166,7 @@ class AggregateQuery:
     results and that of its shape.
     """
 
+    query: control.Query
     spec: Aggregate
     stream: int
     base: int = 0
@@ -158,11 +174,20 @@ class AggregateQuery:
     shape: int = -1
 
 
+class Excess(NamedTuple):
+    """A query that is to be suspended at an item."""
+
+    query: control.Query
+    item: int
+    reason: str
+
+
 class Composer:
     """What a zone knows: its queries, their derived streams and slices, and how far time has come."""
 
-    def __init__(self, stream: Stream, made: Iterable[Made] = ()) -> None:
+    def __init__(self, stream: Stream, budget: Budget, made: Iterable[Made] = ()) -> None:
         """`made` are the computed columns of the queries here, and of earlier ones."""
+        self.budget = budget
         self.made = list({column.name: column for column in made}.values())
         self.stream = stream = widened(stream, self.made)
         self.slices = SliceStore(stream)
@@ -170,6 +195,7 @@ class Composer:
         self.results = AggregateResults(stream)
         self.queries: dict[int, AggregateQuery] = {}  # by number
         self.last: Time | None = None
+        self.number = 0  # of the next item
         self.ended = False
         self._members_changed = False
 
@@ -179,10 +205,12 @@ class Composer:
         removed: Sequence[control.Cancelled],
         partials: Sequence[Packet],
         progress: Mapping[str, Any],
-    ) -> pa.RecordBatch | None:
-        """Brings the queries up to date with a batch; returns rows of the table `aggregate`."""
+    ) -> tuple[pa.RecordBatch | None, list[Excess]]:
+        """Brings the queries up to date with a batch; returns rows of the table `aggregate`, and the queries
+        that had to be suspended, which are gone.
+        """
         if self.ended:
-            return None
+            return None, []
         self.derived.set_origin(progress["origin"])
         for query in added:  # derived streams first: the slices of this batch refer to them
             self._add(query)
@@ -192,17 +220,19 @@ class Composer:
         for cancelled in removed:
             self._limit(cancelled, incoming)
         self.slices.append(incoming)
-        rows = self._windows(progress)
-        for cancelled in removed:
-            self._remove(cancelled.number)
+        rows, excesses = self._windows(progress, incoming)
+        gone = [cancelled.number for cancelled in removed] + [excess.query.number for excess in excesses]
+        for number in dict.fromkeys(gone):
+            self._remove(number)
         self.slices.evict()
-        return rows
+        return rows, excesses
 
     # queries
 
     def _add(self, query: control.Query) -> None:
         spec = Aggregate.from_json(query.spec)
-        self.queries[query.number] = AggregateQuery(spec, self.slices.add(_key_of(spec, self.stream), spec))
+        stream = self.slices.add(_key_of(spec, self.stream), spec)
+        self.queries[query.number] = AggregateQuery(query, spec, stream)
         self._members_changed = True
 
     def _start(self, query: control.Query, incoming: IncomingSlices) -> None:
@@ -252,24 +282,60 @@ class Composer:
 
     # windows
 
-    def _windows(self, progress: Mapping[str, Any]) -> pa.RecordBatch | None:
+    def _windows(
+        self, progress: Mapping[str, Any], incoming: IncomingSlices
+    ) -> tuple[pa.RecordBatch | None, list[Excess]]:
         """Returns the results of the windows that are full now or, at the end of the stream, have begun."""
+        before, self.number = self.number, progress["number"]
         self.last, self.ended = progress["last"], progress["ended"]
         if not self.queries:
-            return None
-        composed = self.slices.compose(self.last, self.ended)
+            return None, []
+        due = self.slices.due(self.last, self.ended)
+        excesses = self._excesses(due, incoming, before)
+        composed = self.slices.compose(due)
         shapes = self.derived.shape_arrays()
         if self.ended:
             self.results.end_stream(shapes, self.derived.streams["passed"])
-        if not len(composed.k):
-            return None
-        return self.results.rows(composed, shapes, self.derived.book.arrays)
+        rows = self.results.rows(composed, shapes, self.derived.book.arrays) if len(composed.k) else None
+        return rows, excesses
+
+    def _excesses(self, due: DueShapes, incoming: IncomingSlices, item: int) -> list[Excess]:
+        """Finds the queries that would get more windows of this batch, which begins with item `item`, than
+        they may. They get none, and `due` is narrowed to what the others on their shapes get.
+        """
+        next_ = self.derived.shapes["next"]
+        suspects = np.flatnonzero(due.stops - next_[due.shapes] > self.budget.base)
+        if not len(suspects):
+            return []
+        items = np.bincount(incoming.slots, incoming.rows.items, self.derived.streams.size).astype(np.int64)
+        out: list[Excess] = []
+        for at in suspects.tolist():
+            shape, stop = int(due.shapes[at]), int(due.stops[at])
+            seen = int(items[self.derived.shapes["stream"][shape]])
+            first = int(next_[shape])
+            if not self.budget.exceeded(self.slices.count(shape, first, stop), seen):
+                continue
+            lows, highs = [stop], [first]
+            for number, low, high in self.results.users(shape):
+                low, high = max(first, low), min(stop, high)
+                count = self.slices.count(shape, low, high)
+                if self.budget.exceeded(count, seen):
+                    own = self.queries[number]
+                    self.results.queries["high"][own.slot] = 0
+                    reason = self.budget.reason("windows", count, seen)
+                    out.append(Excess(own.query, max(item, own.query.first_item), reason))
+                else:
+                    lows.append(low)
+                    highs.append(high)
+            next_[shape], due.stops[at] = min(lows), max(highs)
+        return sorted(out, key=lambda excess: excess.query.number)
 
     # in the state
 
     def save(self, state: State) -> None:
         """Puts what has changed. After the end of the stream only the end itself is kept."""
-        state.put_json(CLOCK, [self.derived.origin, self.last, self.ended, self.slices.next_id])
+        clock = [self.derived.origin, self.last, self.ended, self.slices.next_id, self.number]
+        state.put_json(CLOCK, clock)
         if self.made:
             state.put_json(MADE, [column.to_json() for column in self.made])
         if self.ended:
@@ -282,13 +348,14 @@ class Composer:
         self.slices.save(state)
 
     @staticmethod
-    def load(stream: Stream, state: State, more: Iterable[Made] = ()) -> Composer:
+    def load(stream: Stream, budget: Budget, state: State, more: Iterable[Made] = ()) -> Composer:
         """Builds it from the state; `more` are computed columns of queries that are to be added."""
-        composer = Composer(stream, [*map(Made.from_json, state.get_json(MADE) or ()), *more])
+        composer = Composer(stream, budget, [*map(Made.from_json, state.get_json(MADE) or ()), *more])
         clock = state.get_json(CLOCK)
         if clock is None:
             return composer
-        composer.derived.origin, composer.last, composer.ended, composer.slices.next_id = clock
+        composer.derived.origin, composer.last, composer.ended = clock[:3]
+        composer.slices.next_id, composer.number = clock[3:]
         if not composer.ended:
             composer._load_queries(state)
         return composer
@@ -300,7 +367,7 @@ class Composer:
         members = {number: (slot_of[stream_id], base) for number, stream_id, base in rows}
         for number, query in control.queries(state).items():
             slot, base = members[number]
-            own = self.queries[number] = AggregateQuery(Aggregate.from_json(query.spec), slot, base)
+            own = self.queries[number] = AggregateQuery(query, Aggregate.from_json(query.spec), slot, base)
             self.derived.add(_key_of(own.spec, self.stream), own.spec, slot)
             self._add_windows(query, own)
         self.slices.load_closed(state, self.last)
@@ -379,6 +446,13 @@ class AggregateResults:
                 del self._havings[key]
         self.queries.give_back(slot)
 
+    def users(self, shape: int) -> list[tuple[int, int, int]]:
+        """Returns the queries with this shape: the number of each, and its `low` and `high`."""
+        live = self.queries.live
+        own = live[self.queries["shape"][live] == shape]
+        columns = (self.queries[name][own].tolist() for name in ("number", "low", "high"))
+        return list(zip(*columns, strict=True))
+
     def members(self) -> dict[str, Array]:
         live = self.queries.live
         return {name: self.queries[name][live] for name in MEMBER}
@@ -440,9 +514,11 @@ class AggregateResults:
         axis = shapes.axis[shape]
         base = np.where(axis == ROW, 0, shapes.base[shape])  # positions are shown from the activation on
         start = base + k * shapes.step[shape]
-        pairs = {False: (start, start + shapes.size[shape])}
-        start = shapes.base_float[shape] + k * shapes.step_float[shape]
-        pairs[True] = (start, start + shapes.size_float[shape])
+        end = start + shapes.size[shape]
+        pairs = {False: (start, np.where(end < start, np.int64(2**63 - 1), end))}  # it may not fit an int64
+        with np.errstate(over="ignore"):
+            start = shapes.base_float[shape] + k * shapes.step_float[shape]
+            pairs[True] = (start, start + shapes.size_float[shape])
         out: dict[str, pa.Array] = {}
         for code in np.unique(axis).tolist():
             first, last, kind = self._edges[code]

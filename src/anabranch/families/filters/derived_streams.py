@@ -29,6 +29,7 @@ from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream, Time
 from anabranch.model.window import Window
 from anabranch.numeric.slots import Slots
+from anabranch.numeric.window_edges import NEVER
 from anabranch.predicates.conjunction import Normal
 
 #: So many lists of aggregations are remembered with what they need.
@@ -170,10 +171,9 @@ class WindowShape:
     @staticmethod
     def of(window: Window, stream: Stream) -> WindowShape:
         exact = in_stream_units(window, stream)
-        if exact.by_rows:
-            return WindowShape(cut_slices.ROW, exact.size, exact.step)
-        if isinstance(exact.size, int):
-            return WindowShape(cut_slices.TIME, exact.size, exact.step)
+        if isinstance(exact.size, int):  # what is longer than any stream is as long as can be counted
+            size, step = min(exact.size, int(_MOST)), min(exact.step, int(_MOST))
+            return WindowShape(cut_slices.ROW if exact.by_rows else cut_slices.TIME, size, step)
         is_float = stream.time_type is ColumnType.FLOAT
         axis = cut_slices.FLOAT_TIME if is_float else cut_slices.FRACTION
         return WindowShape(axis, exact.size, exact.step)
@@ -221,6 +221,7 @@ class DerivedStreams:
             base_float=(real, 0.0),
             size_float=(real, 1.0),
             step_float=(real, 1.0),
+            windows=(integer, NEVER),
             next=(integer, 0),
             edge=(integer, _LEAST),
             users=(integer, 0),
@@ -322,6 +323,7 @@ class DerivedStreams:
         self.shapes[f"step{kind}"][slot] = shape.step
         if shape.axis == cut_slices.ROW:
             self.shapes["base"][slot] = base
+            self._count_windows(np.array([slot]), base)
         elif self.origin is not None:
             self._set_base(np.array([slot]))
 
@@ -329,13 +331,23 @@ class DerivedStreams:
         """Says where windows in time begin, as soon as the stream has an item."""
         if self.origin is None and origin is not None:
             self.origin = origin
-            self._set_base(np.flatnonzero(self.shapes["axis"] != cut_slices.ROW))
+            live = self.shapes.live
+            self._set_base(live[self.shapes["axis"][live] != cut_slices.ROW])
 
     def _set_base(self, slots: Ints) -> None:
         assert self.origin is not None
-        integers = self.shapes["axis"][slots] == cut_slices.TIME
-        self.shapes["base"][slots[integers]] = self.origin
-        self.shapes["base_float"][slots[~integers]] = self.origin
+        in_integers = self.shapes["axis"][slots] == cut_slices.TIME
+        integers = slots[in_integers]
+        if len(integers):
+            self.shapes["base"][integers] = self.origin
+            self._count_windows(integers, int(self.origin))
+        self.shapes["base_float"][slots[~in_integers]] = self.origin
+
+    def _count_windows(self, slots: Ints, base: int) -> None:
+        """Counts the windows of integers: one that begins after the last int64 does not exist."""
+        room = np.uint64(int(_MOST) - base)
+        counted = room // self.shapes["step"][slots].astype(np.uint64) + np.uint64(1)
+        self.shapes["windows"][slots] = np.minimum(counted, np.uint64(NEVER))
 
     # for the kernels
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from anabranch.chain.budget import Budget
 from anabranch.chain.stages import Chain, Slices
 from anabranch.families.base import Family, Shown, Table
 from anabranch.families.filters.computed_columns import made_of, widened
@@ -27,16 +28,16 @@ class Filters(Family):
     kinds: ClassVar[tuple[str, ...]] = (SELECT, AGGREGATE)
     tables: ClassVar[tuple[Table, ...]] = (Table(SELECT, order_by="#"), Table(AGGREGATE))
 
-    def __init__(self, least: int = 1024) -> None:
-        """At least so many items go to a zone of `share` together."""
-        self.least = least
+    def __init__(self, least: int = 1024, budget: Budget | None = None) -> None:
+        """At least so many items go to a zone of `share` together; a query may get so many windows."""
+        self.least, self.budget = least, budget or Budget()
 
     def chain(self, stream: Stream, zones: int) -> Chain:
         # here, so that whoever only reads results does not load the kernels
         from anabranch.families.filters.compose import Compose
         from anabranch.families.filters.share import Share
 
-        return Chain((Share(stream, zones), Compose(stream, zones)), Slices(zones, self.least))
+        return Chain((Share(stream, zones), Compose(stream, zones, self.budget)), Slices(zones, self.least))
 
     def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
         stream = widened(stream, made_of(spec))

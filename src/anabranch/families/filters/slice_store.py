@@ -17,6 +17,7 @@ in the state are told from those of a derived stream that was removed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -262,6 +263,15 @@ class ClosedSlices:
         self._link(slots[order][rank[alive]], alive, book.arrays)
 
 
+class DueShapes(NamedTuple):
+    """Windows to compose: those of each of `shapes` from its next one to the one before `stops`."""
+
+    shapes: Ints
+    stops: Ints
+    moment: int  # the word of the time of the last item
+    ended: bool
+
+
 class SliceStore:
     """The derived streams of a zone of `compose`, with their open and closed slices."""
 
@@ -341,24 +351,36 @@ class SliceStore:
         self.closed.reserve_lists(streams.size)
         self._fitted = True
 
-    def compose(self, last: Time | None, ended: bool) -> ComposedWindows:
-        """Composes the windows that are full at the time of the last item or, at the end of the stream, have
+    def due(self, last: Time | None, ended: bool) -> DueShapes:
+        """Returns the windows that are full at the time of the last item or, at the end of the stream, have
         begun.
         """
         shapes, streams = self.derived.shape_arrays(), self.derived.stream_arrays()
         moment, live = self._time_word(last), self.derived.shapes.live
-        due = np.empty(len(live), np.int64)
-        due = due[: compose_windows.due_shapes(live, moment, ended, shapes, streams, due)]
-        if not len(due):
+        due, stops = np.empty(len(live), np.int64), np.empty(len(live), np.int64)
+        count = compose_windows.due_shapes(live, moment, ended, shapes, streams, due, stops)
+        return DueShapes(due[:count], stops[:count], moment, ended)
+
+    def count(self, shape: int, first: int, stop: int) -> int:
+        """Returns how many of the windows first <= k < stop of a shape have items; none is composed."""
+        shapes = self.derived.shape_arrays()
+        return int(
+            compose_windows.count_windows(shape, first, stop, shapes, self._open(), self.closed.arrays)
+        )
+
+    def compose(self, due: DueShapes) -> ComposedWindows:
+        if not len(due.shapes):
             return _empty_composed(0, 0)
+        shapes, streams = self.derived.shape_arrays(), self.derived.stream_arrays()
         layouts = self.derived.book.arrays
         widest = int(layouts.width.max())
-        given = (moment, ended, shapes, layouts, streams, self._open(), self.closed.arrays)
+        which, stops = due.shapes, due.stops
+        given = (due.moment, due.ended, shapes, layouts, streams, self._open(), self.closed.arrays)
         out = _empty_composed(self._windows, self._windows * widest)
-        at, k, count, words = compose_windows.compose(due, 0, 0, *given, out, 0, 0)
-        while at < len(due):
+        at, k, count, words = compose_windows.compose(which, stops, 0, 0, *given, out, 0, 0)
+        while at < len(which):
             out = _grown_composed(out, count, words, words + widest * (count + 64))
-            at, k, count, words = compose_windows.compose(due, at, k, *given, out, count, words)
+            at, k, count, words = compose_windows.compose(which, stops, at, k, *given, out, count, words)
         self._windows = count + count // 4 + 1
         return ComposedWindows._make([*(part[:count] for part in out[:-1]), out.words[:words]])
 

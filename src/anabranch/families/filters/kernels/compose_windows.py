@@ -55,6 +55,7 @@ ITEMS, COUNTED, LEAST, GREATEST, TOTAL, MEAN = 0, 1, 2, 3, 4, 5
 #: In place of a row of the arena: the open slice.
 _OPEN = -2
 _MOST = int64(2**63 - 1)
+_unsigned = np.uint64
 
 #: No row, no block.
 END = -1
@@ -250,6 +251,7 @@ class _Shape(NamedTuple):
     base_float: float
     size_float: float
     step_float: float
+    windows: int
 
 
 @leaf
@@ -262,6 +264,7 @@ def _shape(shapes: ShapeArrays, index: int) -> _Shape:
         shapes.base_float[index],
         shapes.size_float[index],
         shapes.step_float[index],
+        shapes.windows[index],
     )
 
 
@@ -269,19 +272,34 @@ def _shape(shapes: ShapeArrays, index: int) -> _Shape:
 def _reaches(shape: _Shape, k: int, to_end: bool, time: int, position: int) -> bool:
     """Returns whether a moment is at or after the beginning of window k or, with `to_end`, its end."""
     if shape.axis <= ROW:
-        moment = position if shape.axis == ROW else time
-        return moment >= shape.base + k * shape.step + (shape.size if to_end else int64(0))
-    start = shape.base_float + k * shape.step_float
-    return real_time(shape.axis, time) >= start + (shape.size_float if to_end else 0.0)
+        moment, start = position if shape.axis == ROW else time, shape.base + k * shape.step
+        if moment < start or not to_end:
+            return moment >= start
+        # as an unsigned distance: the end itself may be beyond the numbers that there are
+        return bool(_unsigned(moment) - _unsigned(start) >= _unsigned(shape.size))
+    start_float = shape.base_float + k * shape.step_float
+    return real_time(shape.axis, time) >= start_float + (shape.size_float if to_end else 0.0)
 
 
 @leaf
 def _first_open(shape: _Shape, time: int, position: int) -> int:
     """Returns the first window that ends after a moment."""
     if shape.axis <= ROW:
-        return first_after(shape.base, shape.step, shape.size, position if shape.axis == ROW else time)
-    real = real_time(shape.axis, time)
-    return first_after_float(shape.base_float, shape.step_float, shape.size_float, real)
+        k = first_after(shape.base, shape.step, shape.size, position if shape.axis == ROW else time)
+    else:
+        real = real_time(shape.axis, time)
+        k = first_after_float(shape.base_float, shape.step_float, shape.size_float, real)
+    return min(k, shape.windows)
+
+
+@leaf
+def _first_to_come(shape: _Shape, time: int, position: int) -> int:
+    """Returns the first window that begins after a moment."""
+    if shape.axis <= ROW:
+        k = first_after(shape.base, shape.step, int64(0), position if shape.axis == ROW else time)
+    else:
+        k = first_after_float(shape.base_float, shape.step_float, 0.0, real_time(shape.axis, time))
+    return min(k, shape.windows)
 
 
 @kernel
@@ -328,20 +346,55 @@ def _first_slice(shape: _Shape, k: int, row: int, slot: int, open_: SliceRows, c
 @leaf
 def _is_due(shape: _Shape, k: int, last: int, ended: bool, passed: int) -> bool:
     """Returns whether window k is full or, when the stream has ended, has begun."""
+    if k >= shape.windows:
+        return False
     return _reaches(shape, k, True, last, passed) or (ended and _reaches(shape, k, False, last, passed - 1))
 
 
 @loop
 def due_shapes(
-    indexes: Ints, last: int, ended: bool, shapes: ShapeArrays, streams: StreamArrays, due: Ints
+    indexes: Ints, last: int, ended: bool, shapes: ShapeArrays, streams: StreamArrays, due: Ints, stops: Ints
 ) -> int:
-    """Writes those of the shapes `indexes` whose next window is due into `due`; returns how many."""
+    """Writes those of the shapes `indexes` whose next window is due into `due`, and the first window of each
+    that is not due into `stops`; returns how many shapes these are.
+    """
     count = 0
     for index in indexes:
         passed = streams.passed[shapes.stream[index]]
-        if _is_due(_shape(shapes, index), shapes.next[index], last, ended, passed):
+        shape = _shape(shapes, index)
+        if _is_due(shape, shapes.next[index], last, ended, passed):
             due[count] = index
+            stops[count] = _first_open(shape, last, passed)
+            if ended:
+                stops[count] = max(stops[count], _first_to_come(shape, last, passed - 1))
             count += 1
+    return count
+
+
+@loop
+def count_windows(
+    index: int, first: int, stop: int, shapes: ShapeArrays, open_: SliceRows, closed: ClosedArrays
+) -> int:
+    """Returns how many of the windows first <= k < stop of a shape have items: slice by slice, whatever the
+    number of windows.
+    """
+    shape, slot = _shape(shapes, index), shapes.stream[index]
+    rows, nexts = closed.rows, closed.lists.next
+    row = closed.lists.first[slot]
+    count = int64(0)
+    while first < stop:
+        if row == END and open_.items[slot] == 0:
+            break
+        time = rows.time[row] if row != END else open_.time[slot]
+        position = rows.position[row] if row != END else open_.position[slot]
+        begin = max(first, _first_open(shape, time, position))
+        end = min(stop, _first_to_come(shape, time, position))
+        if begin < end:
+            count += end - begin
+            first = end
+        if row == END:
+            break
+        row = nexts[row]
     return count
 
 
@@ -357,6 +410,7 @@ def _overlaps(shape: _Shape, k: int) -> bool:
 @loop
 def compose(
     due: Ints,
+    stops: Ints,
     at: int,
     window: int,
     last: int,
@@ -370,8 +424,8 @@ def compose(
     count: int,
     filled: int,
 ) -> tuple[int, int, int, int]:
-    """Composes the windows of the shapes due[at:] that are full and not yet composed or, when the stream has
-    `ended`, have begun; until all are done or `out` is full.
+    """Composes the windows before stops[at:] of the shapes due[at:] that are full and not yet composed or,
+    when the stream has `ended`, have begun; until all are done or `out` is full.
 
     window: of the first of these shapes, the window to go on with, or 0. last: the time of the stream's last
     item; a window in time is full when its end is not after it, one in rows when its derived stream has had
@@ -387,7 +441,7 @@ def compose(
         k = max(window, shapes.next[index])
         window = int64(0)
         row = closed.lists.first[slot]
-        while _is_due(shape, k, last, ended, passed):
+        while k < stops[at] and _is_due(shape, k, last, ended, passed):
             row = _first_slice(shape, k, row, slot, open_, closed)
             if row == END:
                 break
@@ -464,6 +518,8 @@ def evict(slots: Ints, shapes: ShapeArrays, closed: ClosedArrays) -> int:
         for entry in range(shapes.first[AXES * slot], shapes.first[AXES * (slot + 1)]):
             index = shapes.listed[entry]
             k, axis = shapes.next[index], shapes.axis[index]
+            if k >= shapes.windows[index]:  # none is to come
+                continue
             if axis == ROW:
                 position = min(position, shapes.base[index] + k * shapes.step[index])
             elif axis == TIME:

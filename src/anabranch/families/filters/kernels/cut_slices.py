@@ -29,7 +29,7 @@ import numpy as np
 from anabranch.families.filters.kernels.exact_sums import add_float, add_floats, add_int, add_wide
 from anabranch.model.arrays import Floats, Ints
 from anabranch.numeric.jit import int64, kernel, leaf, twig, zero
-from anabranch.numeric.window_edges import first_after, first_after_float
+from anabranch.numeric.window_edges import NEVER, first_after, first_after_float
 
 COUNT, MIN, MAX, SUM_INT, SUM_FLOAT, RAW = 0, 1, 2, 3, 4, 5
 OPERATIONS = 6
@@ -83,7 +83,7 @@ def first_rows(rows: SliceRows, count: int, words: int) -> SliceRows:
 
 
 class ShapeArrays(NamedTuple):
-    """Windows with a base, a size and a step.
+    """Windows with a base, a size and a step; `windows` is how many of them can be counted.
 
     `next` is the first window that has not been composed, `edge` the next edge that a slice must not cross: a
     position, or the word of a time. With i = AXES s + a, the windows on axis a of derived stream s are
@@ -99,6 +99,7 @@ class ShapeArrays(NamedTuple):
     base_float: Floats
     size_float: Floats
     step_float: Floats
+    windows: Ints
     next: Ints
     edge: Ints
     first: Ints
@@ -322,13 +323,14 @@ def _next_edge(axis: int, begin: int, end: int, moment: int, shapes: ShapeArrays
     while edges[listed[begin]] <= reached:
         shape = listed[begin]
         if axis <= ROW:
-            edge = _edge(shapes.base[shape], shapes.size[shape], shapes.step[shape], moment)
+            size, step, windows = shapes.size[shape], shapes.step[shape], shapes.windows[shape]
+            edge = _edge(shapes.base[shape], size, step, windows, moment)
         else:
-            size, step = shapes.size_float[shape], shapes.step_float[shape]
-            edge = time_word(_edge_float(shapes.base_float[shape], size, step, real))
+            size_float, step_float = shapes.size_float[shape], shapes.step_float[shape]
+            edge = time_word(_edge_float(shapes.base_float[shape], size_float, step_float, real))
         edges[shape] = edge
         _sift(begin, end, edges, listed)
-        if edge <= reached:  # beyond the numbers that there are: every item begins a slice
+        if edge <= reached:  # the last moment that there is: every item begins a slice
             break
     least: int = edges[listed[begin]]
     return least
@@ -352,16 +354,30 @@ def _sift(begin: int, end: int, edges: Ints, listed: Ints) -> None:
 
 
 @twig
-def _edge(base: int, size: int, step: int, moment: int) -> int:
-    """The next beginning or end of a window after a moment."""
-    start = base + first_after(base, step, int64(0), moment) * step
-    return min(start, base + first_after(base, step, size, moment) * step + size)
+def _edge(base: int, size: int, step: int, windows: int, moment: int) -> int:
+    """The next beginning or end of a window after a moment; _MOST if there is none that can be counted."""
+    edge = _MOST
+    k = first_after(base, step, int64(0), moment)
+    if k < windows:
+        edge = base + k * step
+    k = first_after(base, step, size, moment)
+    if k < windows:
+        start = base + k * step
+        if start < 0 or size <= _MOST - start:
+            edge = min(edge, start + size)
+    return edge
 
 
 @twig
 def _edge_float(base: float, size: float, step: float, moment: float) -> float:
-    start = base + first_after_float(base, step, 0.0, moment) * step
-    return min(start, base + first_after_float(base, step, size, moment) * step + size)
+    edge = np.inf
+    k = first_after_float(base, step, 0.0, moment)
+    if k < NEVER:
+        edge = base + k * step
+    k = first_after_float(base, step, size, moment)
+    if k < NEVER:
+        edge = min(edge, base + k * step + size)
+    return edge
 
 
 @kernel
