@@ -33,7 +33,6 @@ from anabranch.catalog.entries import (
     entry_row,
     load_declaration,
     load_stream,
-    part_name,
     source_differences,
 )
 from anabranch.catalog.receivers import new_secret, receiver_row
@@ -41,6 +40,7 @@ from anabranch.model.control_log import Activate, Cancel, Control, End, Rebalanc
 from anabranch.model.errors import JobError, NameTaken, TooManyError
 from anabranch.model.job import StreamDeclaration
 from anabranch.model.stream import Stream, Time
+from anabranch.model.subscription import ADDRESS
 from anabranch.model.suggestions import suggestion
 
 #: So many names are looked up at once; both databases take more.
@@ -149,11 +149,12 @@ class Catalog:
                 _check_limit(database, every, limit)
             _check_streams(database, every)
             first = int(database.read_value("SELECT coalesce(max(number), 0) FROM subscriptions")) + 1
-            labels, created = _labels(database, every, first), now()
+            wholes = _wholes(new, first)
+            labels, created = _labels(database, every, wholes, first), now()
             secrets = [secret for one in new for secret in [new_secret()] * (1 + len(one.parts))]
             entries, log, receivers = [], [], []
             for number, (one, label) in enumerate(zip(every, labels, strict=True), first):
-                entries.append(_new_entry(one, number, label, created))
+                entries.append(_new_entry(one, number, label, created, wholes[number - first]))
                 log.append(_log_row(entries[-1], "activate", one.activate, created))
                 if one.cancel is not None:
                     log.append(_log_row(entries[-1], "cancel", one.cancel, created))
@@ -172,8 +173,15 @@ class Catalog:
         """Cancels all of them or, if one cannot be cancelled, none. A cancellation at a later time can be
         brought forward.
         """
+        return self._cancel([self.subscription(name) for name in names], time)
+
+    def cancel_entry(self, entry: Entry, time: Time | None = None) -> Entry:
+        """Cancels this very subscription, whoever has its name meanwhile."""
+        return self._cancel([entry], time)[0]
+
+    def _cancel(self, wholes: Sequence[Entry], time: Time | None) -> list[Entry]:
         with self._database.writing() as database:
-            entries = [each for name in names for each in self._with_parts(name, time)]
+            entries = [each for whole in wholes for each in self._with_parts(self.entry(whole.number), time)]
             for entry in entries:
                 if not entry.active and not _earlier(time, entry.cancel):
                     raise JobError(f"subscription {entry.name!r} is cancelled already (at {entry.cancelled})")
@@ -185,25 +193,22 @@ class Catalog:
                 _append_log(database, [_log_row(entry, "cancel", time, created)])
         return [self.entry(entry.number) for entry in entries]
 
-    def _with_parts(self, name: str, time: Time | None) -> list[Entry]:
-        entry = self.subscription(name)
+    def _with_parts(self, entry: Entry, time: Time | None) -> list[Entry]:
+        if entry.part_of is not None:
+            whole = self.entry(entry.part_of).name
+            raise JobError(f"{entry.label!r} is a part of subscription {whole!r}: cancel that")
         parts = self.parts(entry)
         kinds = {self.stream(each.stream).time_type for each in (entry, *parts)}
         if time is not None and len(kinds) > 1:
-            raise JobError(f"subscription {name!r}: its streams tell time in different ways; cancel it now")
+            raise JobError(
+                f"subscription {entry.name!r}: its streams tell time in different ways; cancel it now"
+            )
         return [entry, *parts]
 
     def parts(self, entry: Entry) -> list[Entry]:
-        """Returns the other parts of a query over several streams; they were added right after it."""
-        rows = self._database.read(
-            f"{_SELECT} WHERE number > ? AND query = ? ORDER BY number", entry.number, entry.query
-        )
-        out: list[Entry] = []
-        for index, part in enumerate(map(entry_of, rows), 1):
-            if (part.number, part.name) != (entry.number + index, part_name(entry.name, index + 1)):
-                break
-            out.append(part)
-        return out
+        """Returns the other parts of a query over several streams."""
+        rows = self._database.read(f"{_SELECT} WHERE part_of = ? ORDER BY number", entry.number)
+        return [entry_of(row) for row in rows]
 
     def subscriptions(
         self,
@@ -265,13 +270,25 @@ class Catalog:
     def entry(self, number: int) -> Entry:
         return entry_of(self._database.read(f"{_SELECT} WHERE number = ?", number)[0])
 
-    def subscription(self, name: str) -> Entry:
-        """Returns the newest subscription of that name, or the one whose results are labelled so."""
-        rows = self._database.read(f"{_SELECT} WHERE name = ? ORDER BY number DESC LIMIT 1", name)
-        rows = rows or self._database.read(f"{_SELECT} WHERE label = ?", name)
-        if rows:
-            return entry_of(rows[0])
-        rows = self._database.read("SELECT name FROM subscriptions GROUP BY name ORDER BY min(number)")
+    def subscription(self, name: str, owner: str | None = None) -> Entry:
+        """Returns the newest subscription of that name, or the one whose results are labelled so, or `#12`.
+        Of one owner, where one is given: what others have is as if it were not there.
+        """
+        whose, values = ("", ()) if owner is None else (" AND owner = ?", (owner,))
+        where = ["name = ? AND part_of IS NULL", "label = ?"]
+        wanted: list[str | int] = [name, name]
+        if ADDRESS.fullmatch(name):
+            where, wanted = ["number = ?"], [int(name[1:])]
+        for condition, value in zip(where, wanted, strict=True):
+            rows = self._database.read(
+                f"{_SELECT} WHERE {condition}{whose} ORDER BY number DESC LIMIT 1", value, *values
+            )
+            if rows:
+                return entry_of(rows[0])
+        rows = self._database.read(
+            f"SELECT name FROM subscriptions WHERE part_of IS NULL{whose} GROUP BY name ORDER BY min(number)",
+            *values,
+        )
         names = [row["name"] for row in rows]
         raise JobError(f"unknown subscription {name!r}{suggestion(name, names)}")
 
@@ -372,12 +389,25 @@ def _check_streams(database: Database, new: Sequence[NewSubscription]) -> None:
             raise JobError(f"subscription {one.name}: {unknown_stream(one.stream, known)}")
 
 
-def _labels(database: Database, new: Sequence[NewSubscription], first: int) -> list[str]:
-    """Returns what the results of each are delivered under; NameTaken if a name is taken."""
+def _wholes(new: Sequence[NewSubscription], first: int) -> list[int | None]:
+    """Returns, for each and its parts in turn, the number of the one that it is a part of."""
+    out: list[int | None] = []
+    for one in new:
+        whole = first + len(out)
+        out += [None, *[whole] * len(one.parts)]
+    return out
+
+
+def _labels(
+    database: Database, new: Sequence[NewSubscription], wholes: Sequence[int | None], first: int
+) -> list[str]:
+    """Returns what the results of each are delivered under; NameTaken if a name is taken. A part takes no
+    name.
+    """
     active, used, taken = _names_in_use(database, sorted({one.name for one in new}))
     out = []
-    for number, one in enumerate(new, first):
-        if one.name in active:
+    for number, (one, whole) in enumerate(zip(new, wholes, strict=True), first):
+        if whole is None and one.name in active:
             raise _name_taken(one.name, active[one.name])
         label = one.name if one.name not in used else f"{one.name}#{number}"
         while label in taken or (
@@ -385,7 +415,8 @@ def _labels(database: Database, new: Sequence[NewSubscription], first: int) -> l
             and database.read_value("SELECT count(*) FROM subscriptions WHERE label = ?", label)
         ):
             label += f"#{number}"
-        active[one.name] = None
+        if whole is None:
+            active[one.name] = None
         used.add(one.name)
         taken.add(label)
         out.append(label)
@@ -394,36 +425,39 @@ def _labels(database: Database, new: Sequence[NewSubscription], first: int) -> l
 
 def _names_in_use(
     database: Database, names: Sequence[str]
-) -> tuple[dict[str, str | None], set[str], set[str]]:
-    """Returns, of these names, those of active subscriptions with their queries, those that any subscription
-    has or had, and those that are labels.
+) -> tuple[dict[str, Row | None], set[str], set[str]]:
+    """Returns, of these names, those of active subscriptions with their queries and owners, those that any
+    subscription or part has or had, and those that are labels.
     """
-    active: dict[str, str | None] = {}
+    active: dict[str, Row | None] = {}
     used: set[str] = set()
     labels: set[str] = set()
     for start in range(0, len(names), NAMES_AT_ONCE):
         some = names[start : start + NAMES_AT_ONCE]
         marks = ", ".join("?" * len(some))
-        rows = database.read(f"SELECT name, state, query FROM subscriptions WHERE name IN ({marks})", *some)
+        rows = database.read(
+            f"SELECT name, state, query, owner, part_of FROM subscriptions WHERE name IN ({marks})", *some
+        )
         used |= {row["name"] for row in rows}
-        active |= {row["name"]: row["query"] for row in rows if row["state"] == ACTIVE}
+        active |= {row["name"]: row for row in rows if row["state"] == ACTIVE and row["part_of"] is None}
         rows = database.read(f"SELECT label FROM subscriptions WHERE label IN ({marks})", *some)
         labels |= {row["label"] for row in rows}
     return active, used, labels
 
 
-def _name_taken(name: str, query: str | None) -> JobError:
-    """`query` is the one that has the name; None: another of those that are being added."""
-    if query is None:
+def _name_taken(name: str, taken: Row | None) -> JobError:
+    """`taken` is what has the name; None: another of those that are being added."""
+    if taken is None:
         return JobError(f"the name {name!r} is there twice; names must differ")
     return NameTaken(
         name,
-        f"the name {name!r} is taken by an active subscription ({' '.join(query.split())}); "
+        taken["owner"],
+        f"the name {name!r} is taken by an active subscription ({' '.join(taken['query'].split())}); "
         "cancel it first, or choose another name",
     )
 
 
-def _new_entry(new: NewSubscription, number: int, label: str, created: str) -> Entry:
+def _new_entry(new: NewSubscription, number: int, label: str, created: str, part_of: int | None) -> Entry:
     return Entry(
         number=number,
         name=new.name,
@@ -440,6 +474,7 @@ def _new_entry(new: NewSubscription, number: int, label: str, created: str) -> E
         created=created,
         cancelled=None,
         owner=new.owner,
+        part_of=part_of,
     )
 
 

@@ -66,7 +66,9 @@ class Entry:
 
     `label` is what its results are delivered under: its name or, where an earlier subscription had the name
     and was cancelled, `name#number`, so that the results of the two stay apart. `owner` is whose token
-    registered it through the service; None for what a job file or a local command registered.
+    registered it through the service; None for what a job file or a local command registered. `part_of` is
+    the number of the subscription that it is a further part of: its name is only shown, and anybody may have
+    a subscription of that name.
     """
 
     number: int
@@ -84,6 +86,12 @@ class Entry:
     created: str
     cancelled: str | None
     owner: str | None
+    part_of: int | None = None
+
+    @property
+    def address(self) -> str:
+        """What names it and nothing else: no subscription can be called so."""
+        return f"#{self.number}"
 
     @property
     def active(self) -> bool:

@@ -97,6 +97,21 @@ STEPS: tuple[tuple[str, ...], ...] = (
             WHEN (SELECT owner FROM subscriptions WHERE number = receivers.subscription) IS NULL THEN 'any'
             ELSE 'public' END""",
     ),
+    (
+        "ALTER TABLE subscriptions ADD COLUMN part_of BIGINT REFERENCES subscriptions (number)",
+        """
+        UPDATE subscriptions SET part_of = (
+            SELECT max(whole.number) FROM subscriptions whole
+            WHERE whole.number < subscriptions.number AND whole.created = subscriptions.created
+            AND whole.query = subscriptions.query
+            AND subscriptions.name
+                = whole.name || '/' || CAST(subscriptions.number - whole.number + 1 AS TEXT)
+        )""",
+        "CREATE INDEX subscriptions_by_whole ON subscriptions (part_of)",
+        "DROP INDEX one_active_a_name",
+        "CREATE UNIQUE INDEX one_active_a_name ON subscriptions (name) "
+        "WHERE state = 'active' AND part_of IS NULL",
+    ),
 )
 
 #: What this release reads and writes.

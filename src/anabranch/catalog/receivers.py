@@ -90,7 +90,11 @@ class Receivers:
             raise JobError(f"the results of {name!r} are not sent to a webhook, so there is nothing to sign")
         secret = new_secret()
         with self._database.writing() as database:
-            database.write("UPDATE receivers SET secret = ? WHERE subscription = ?", secret, number)
+            database.write(
+                "UPDATE receivers SET secret = ? WHERE subscription = ? "
+                "OR subscription IN (SELECT number FROM subscriptions WHERE part_of = ?)",
+                *(secret, number, number),
+            )
         return secret
 
     def open(self) -> list[tuple[Entry, Delivery]]:

@@ -180,7 +180,7 @@ def bind_job(job: Job, streams: Mapping[str, Stream]) -> list[NewSubscription]:
 
 def sync_job(catalog: Catalog, job: Job, streams: Mapping[str, Stream]) -> JobSync:
     """Adds what is new in the job file. Its queries see the stream from the start, or from `activate` on."""
-    latest = {entry.name: entry for entry in catalog.subscriptions(state=None)}
+    latest = {entry.name: entry for entry in catalog.subscriptions(state=None) if entry.part_of is None}
     receivers = catalog.receivers()
     sync = JobSync()
     new: list[NewSubscription] = []

@@ -84,7 +84,8 @@ class RemoteJob:
 
     def results(self, name: str) -> tuple[str, list[ResultTables]]:
         facts = self._sent("GET", f"subscriptions/{_quoted(name)}").json()
-        parts = [self._pages(f"results/{_quoted(part)}") for part in (facts["label"], *facts["parts"])]
+        addresses = (f"#{facts['number']}", *facts["parts"])
+        parts = [self._pages(f"results/{_quoted(part)}") for part in addresses]
         return facts["query"], parts
 
     def streams(self) -> dict[str, Stream]:

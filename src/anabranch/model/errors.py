@@ -68,11 +68,11 @@ class TooManyError(JobError):
 
 
 class NameTaken(JobError):
-    """An active subscription has the name already."""
+    """An active subscription of some owner has the name already. The message quotes its query."""
 
-    def __init__(self, name: str, message: str) -> None:
+    def __init__(self, name: str, owner: str | None, message: str) -> None:
         super().__init__(message)
-        self.name = name
+        self.name, self.owner = name, owner
 
 
 class FormatError(AnabranchError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +16,12 @@ Moment = Time | datetime
 
 MAX_NAME = 200
 #: What a name must be, in words that follow "it must be".
-NAME = f"a text of 1 to {MAX_NAME} characters without control characters, with no blank at its ends"
+NAME = (
+    f"a text of 1 to {MAX_NAME} characters without control characters, with no blank at its ends, and not a "
+    "# with a number"
+)
+#: `#12` is subscription 12, whatever it is called.
+ADDRESS = re.compile(r"#[0-9]{1,18}")
 
 _NOT_IN_NAMES = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of characters, ends of lines
 
@@ -38,7 +44,7 @@ class Subscription:
 
 def is_name(text: str) -> bool:
     """Whether a subscription, or an owner of some, can be called so."""
-    if not text or text != text.strip() or len(text) > MAX_NAME:
+    if not text or text != text.strip() or len(text) > MAX_NAME or ADDRESS.fullmatch(text):
         return False
     return not any(unicodedata.category(letter) in _NOT_IN_NAMES for letter in text)
 

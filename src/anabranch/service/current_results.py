@@ -84,7 +84,8 @@ class CurrentResults:
     """One per service; may be used from several threads."""
 
     def __init__(self) -> None:
-        self._followed: OrderedDict[str, FollowedResults] = OrderedDict()
+        #: by the number of the subscription, and how many batches back the caller sees
+        self._followed: OrderedDict[tuple[int, int | None], FollowedResults] = OrderedDict()
         self._lock = threading.Lock()
 
     def now(self, entry: Entry, reader: PageReader) -> tuple[list[Row], Cursor, bool]:
@@ -103,13 +104,14 @@ class CurrentResults:
             return followed.current.rows, followed.cursor, more
 
     def _follow(self, entry: Entry, reader: PageReader) -> FollowedResults:
+        key = (entry.number, reader.kept)
         with self._lock:
-            followed = self._followed.pop(entry.label, None)
+            followed = self._followed.pop(key, None)
             if followed is None:
                 current = CurrentRows(entry.spec)
                 first = 0 if current.needs_all else max(0, reader.latest() + 1 - RECENT_BATCHES)
                 followed = FollowedResults(current, Cursor(first))
-            self._followed[entry.label] = followed
+            self._followed[key] = followed
             while len(self._followed) > MOST_KEPT:
                 self._followed.popitem(last=False)
             return followed

@@ -74,7 +74,7 @@ def current(request: Request, caller: AnyCaller, name: Name) -> CurrentPage:
     results: CurrentResults = request.app.state.current_results
     known: Positions = request.app.state.positions
     entry = service.subscription(caller, name)
-    rows, cursor, more = results.now(entry, service.results(caller, entry.label))
+    rows, cursor, more = results.now(entry, service.results_of(caller, entry))
     positions = None
     if entry.kind == "clusters" and entry.spec["emit"] == "members":
         found = known.of(caller, service.stream(entry.stream), [row["id"] for row in rows])

@@ -69,18 +69,22 @@ def samples_of(
 def catalog_queries(catalog: Catalog) -> JobQueries:
     streams = catalog.streams()
     declarations = {name: catalog.declaration(name) for name in streams}
-    return JobQueries(streams, declarations, list(catalog.subscriptions()))
+    # two may have one name, where one of them is a part; labels differ
+    return JobQueries(streams, declarations, [replace(e, name=e.label) for e in catalog.subscriptions()])
 
 
 def job_queries(job: Job, columns_of: ColumnsOf) -> JobQueries:
     """Returns what would run: the file's subscriptions, with what was added or cancelled since it ran."""
     known: dict[str, Stream] = {}
     latest: dict[str, Entry] = {}
+    further: list[Entry] = []  # parts
     layout = layout_for(job)
     if exists(layout.catalog):
         with Catalog.existing(layout.catalog) as catalog:
             known = catalog.streams()
-            latest = {entry.name: entry for entry in catalog.subscriptions(state=None)}
+            entries = catalog.subscriptions(state=None)
+            latest = {entry.name: entry for entry in entries if entry.part_of is None}
+            further = [entry for entry in entries if entry.active and entry.part_of is not None]
     streams = {
         name: replace(known[name], operators=one.operators, limits=one.limits)
         if name in known
@@ -92,5 +96,8 @@ def job_queries(job: Job, columns_of: ColumnsOf) -> JobQueries:
         one for one in bind_job(job, streams) if cancelled.get(one.name) != one.query
     ]
     names = {one.name for one in queries}
-    queries += [e for e in latest.values() if e.active and e.name not in names and e.stream in streams]
+    others = [e for e in latest.values() if e.active and e.name not in names]
+    numbers = {e.number for e in others}
+    others += [e for e in further if e.part_of in numbers]
+    queries += [e for e in others if e.stream in streams]
     return JobQueries(streams, job.streams, queries)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.entries import (
-    ACTIVE,
     ANY_ADDRESS,
     PUBLIC_ADDRESS,
     Entry,
@@ -74,9 +73,6 @@ class Caller:
     def only(self) -> str | None:
         """Whose subscriptions the caller sees; None: everybody's."""
         return None if self.sees_all else self.owner
-
-    def may_see(self, entry: Entry) -> bool:
-        return self.sees_all or entry.owner == self.owner
 
 
 @dataclass
@@ -143,36 +139,23 @@ class JobService:
 
     def _name_taken(self, caller: Caller, taken: NameTaken) -> Refused:
         """Says nothing about a query that the caller may not see."""
-        hidden = not caller.may_see(self.catalog.subscription(taken.name))
-        message = f"the name {taken.name!r} is taken; choose another name" if hidden else str(taken)
+        seen = caller.sees_all or taken.owner == caller.owner
+        message = str(taken) if seen else f"the name {taken.name!r} is taken; choose another name"
         return Refused(409, "taken", message)
 
     def subscription(self, caller: Caller, name: str) -> Entry:
         """Returns the newest subscription of that name that the caller may see."""
         try:
-            entry = self.catalog.subscription(name)
-            if caller.may_see(entry):
-                return entry
-        except JobError:
-            pass
-        own = [entry for entry in self.subscriptions(caller, None) if name in (entry.name, entry.label)]
-        if own:
-            return own[-1]
-        names = dict.fromkeys(entry.name for entry in self.subscriptions(caller, None))
-        raise unknown(f"unknown subscription {name!r}{suggestion(name, names)}")
-
-    def subscriptions(self, caller: Caller, state: str | None = ACTIVE) -> list[Entry]:
-        return self.catalog.subscriptions(state=state, owner=caller.only)
+            return self.catalog.subscription(name, caller.only)
+        except JobError as error:
+            raise unknown(str(error)) from None
 
     def cancel(self, caller: Caller, name: str, moment: Moment | None) -> Entry:
         """Cancels a subscription: now, or once the stream has passed a time."""
         entry = self.subscription(caller, name)
         time = stored_time(self.catalog.stream(entry.stream), moment, "at")
-        if self.catalog.subscription(entry.name).number != entry.number:  # somebody else has the name now
-            message = f"subscription {name!r} is cancelled already (at {entry.cancelled})"
-            raise Refused(409, "cancelled", message)
         try:
-            return self.catalog.cancel(entry.name, time)
+            return self.catalog.cancel_entry(entry, time)
         except JobError as error:
             raise error if entry.active else Refused(409, "cancelled", str(error)) from None
 
@@ -189,7 +172,7 @@ class JobService:
         out = []
         for entry in entries:
             parts = self.catalog.parts(entry) if is_wxquery(entry.query) else ()  # only these have several
-            facts = SubscriptionFacts.of(entry, [part.label for part in parts])
+            facts = SubscriptionFacts.of(entry, [part.address for part in parts])
             if entry.number in sent:
                 latest = self.deliveries.latest(self.deliveries.branch(entry))
                 facts.delivery = DeliveryFacts(**sent[entry.number].facts(latest))
@@ -202,7 +185,9 @@ class JobService:
 
     def results(self, caller: Caller, name: str) -> pages.PageReader:
         """Returns a reader of a subscription's results."""
-        entry = self.subscription(caller, name)
+        return self.results_of(caller, self.subscription(caller, name))
+
+    def results_of(self, caller: Caller, entry: Entry) -> pages.PageReader:
         kept = None if caller.sees_all else self.limits.batches_kept
         reader = pages.result_reader(self.deliveries, entry, self.catalog.stream(entry.stream))
         return replace(reader, kept=kept)

@@ -116,7 +116,10 @@ class SubscriptionFacts(BaseModel):
     results: Annotated[int | None, Field(description="Rows delivered, if the request has `counts`.")] = None
     delivery: DeliveryFacts | None = None
     parts: Annotated[
-        list[str], Field(description="Labels of the other parts of a query over several streams.")
+        list[str],
+        Field(
+            description="The other parts of a query over several streams, as `#number`, for their results."
+        ),
     ]
 
     @staticmethod

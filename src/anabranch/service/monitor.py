@@ -60,7 +60,7 @@ class Monitor:
         self._followed: Versions | None = None
         self._optimizer: Optimizer | None = None
         self._statistics: dict[str, Statistics] = {}
-        self._numbers: dict[str, int] = {}  # name -> number of the subscriptions in the plan of the network
+        self._numbers: dict[str, int] = {}  # label -> number of the subscriptions in the plan of the network
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -106,7 +106,7 @@ class Monitor:
             self._optimizer.installed.refresh()
             versions = _versions(catalog)
             if self._followed != versions:
-                entries = {one.name: one for one in catalog.subscriptions(family="filters")}
+                entries = {one.label: one for one in catalog.subscriptions(family="filters")}
                 self._follow(self._optimizer, entries, streams)
                 self._followed = versions
             return {"basis": basis, **_facts(self._optimizer)}
@@ -131,7 +131,7 @@ class Monitor:
                 del self._numbers[name]
         for name, entry in entries.items():
             if name not in self._numbers and entry.stream in planner.installed.sources:
-                site = self._sites.get(name, planner.network.streams[entry.stream])
+                site = self._sites.get(entry.name, planner.network.streams[entry.stream])
                 planner.register(name, query_properties(entry.kind, entry.spec, streams[entry.stream]), site)
                 self._numbers[name] = entry.number
 
