@@ -22,7 +22,7 @@ import pyarrow as pa
 from anabranch.chain.arrow_columns import numbers_of
 from anabranch.chain.balance import HURRY, Patience, division
 from anabranch.chain.packets import Kind, Packet, message_note
-from anabranch.chain.stages import Stage
+from anabranch.chain.stages import RescalableStage
 from anabranch.chain.state import State
 from anabranch.families.nearest import interest
 from anabranch.families.nearest.interest import (
@@ -47,8 +47,11 @@ from anabranch.families.nearest.space import (
 from anabranch.model.arrays import Array, Bools, Ints
 from anabranch.model.stream import NUMBER, Stream
 
+#: Whether the number of zones has changed since the last batch.
+RESCALED = "rescaled"
 
-class ItemHome(Stage):
+
+class ItemHome(RescalableStage):
     name = "home"
 
     def __init__(self, stream: Stream, zones: int, patience: Patience) -> None:
@@ -57,6 +60,9 @@ class ItemHome(Stage):
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
         receivers = receive_splits(state, packets)
+        if state.get_json(RESCALED):
+            receivers = set(range(self.zones))
+            state.drop(RESCALED)
         space = self._space(state, packets)
         arrived = [packet.rows for packet in packets if packet.kind is Kind.ITEMS]
         items = pa.concat_batches(arrived) if len(arrived) > 1 else arrived[0] if arrived else None
@@ -73,6 +79,25 @@ class ItemHome(Stage):
             if interest.is_message(packet, interest.ITEMS) and packet.zone != zone
         )
         return out + message_note(self.name, zone, counters)
+
+    def rezoned(self, zone: int, before: Sequence[State]) -> State:
+        """Zone 0 has all that waits. With the next batch all zones of rendezvous get what is at homes, and
+        tell their interest, as zones do that take over queries (rebalance.py).
+        """
+        state = State()
+        space = load_space(before[0], self.stream, len(before))
+        if space is None:
+            return state
+        save_space(state, space)
+        state.put_json(RESCALED, True)
+        for old in before if zone == 0 else ():
+            for key in old.keys(_ROWS):
+                rows = old.rows(key)
+                assert rows is not None
+                marks = np.zeros((rows.num_rows, self.zones), np.bool_)
+                state.put(key, rows)
+                state.put(_SENT + key.removeprefix(_ROWS), {"bits": np.packbits(marks)})
+        return state
 
     def _space(self, state: State, packets: Sequence[Packet]) -> CoordinateSpace | None:
         for packet in packets:

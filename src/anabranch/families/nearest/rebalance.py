@@ -90,6 +90,25 @@ def _query_packets(state: State, other: int, given: Ints, by: str) -> list[Packe
     )
 
 
+def own_queries(state: State, space: CoordinateSpace, zone: int) -> list[Packet]:
+    """Returns the queries of a state that belong to a zone of this space, and all that is known of them."""
+    numbers: dict[str, list[int]] = {}
+    for key in state.keys(control.PREFIX):
+        rows = state.rows(key)
+        assert rows is not None
+        specs = rows.column("spec").to_pylist()
+        own = space.owners_of_specs(specs) == zone
+        for index in np.flatnonzero(own).tolist():
+            numbers.setdefault(json.dumps(json.loads(specs[index])["by"]), []).append(
+                rows.column("number")[index].as_py()
+            )
+    return [
+        packet
+        for by, given in numbers.items()
+        for packet in _query_packets(state, zone, np.array(sorted(given), np.int64), by)
+    ]
+
+
 def receive_queries(state: State, packets: Sequence[Packet]) -> int:
     """Adds the queries that another zone gives, after its table of splits. Returns how many."""
     count = 0

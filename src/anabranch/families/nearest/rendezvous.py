@@ -33,7 +33,7 @@ from anabranch.chain.arrow_columns import ARROW_TYPES, floats_of, numbers_of, su
 from anabranch.chain.balance import HURRY, Patience, asked, note_work
 from anabranch.chain.control import Cancelled
 from anabranch.chain.packets import DELIVER, Kind, Packet, message_note
-from anabranch.chain.stages import Stage
+from anabranch.chain.stages import RescalableStage
 from anabranch.chain.state import State
 from anabranch.families.nearest import interest, query_groups
 from anabranch.families.nearest.interest import (
@@ -55,7 +55,7 @@ from anabranch.families.nearest.query_groups import (
     QueryGroup,
     groups_of,
 )
-from anabranch.families.nearest.rebalance import give_queries, receive_queries
+from anabranch.families.nearest.rebalance import give_queries, own_queries, receive_queries
 from anabranch.families.nearest.space import (
     By,
     CoordinateSpace,
@@ -81,7 +81,7 @@ ITEM = "item."
 Updates = list[tuple[QueryGroup, ChunkUpdate]]
 
 
-class Rendezvous(Stage):
+class Rendezvous(RescalableStage):
     name = "rendezvous"
 
     def __init__(self, stream: Stream, zones: int, patience: Patience) -> None:
@@ -126,6 +126,19 @@ class Rendezvous(Stage):
         ], space
 
     # work that is shared between zones
+
+    def rezoned(self, zone: int, before: Sequence[State]) -> State:
+        space = load_space(before[0], self.stream, len(before))
+        if space is None:
+            return before[0].copy()  # no item yet: every zone has all queries
+        state = State()
+        now = CoordinateSpace(space.bounds, self.zones)
+        save_space(state, now)
+        stands = max((ZoneProgress.load(old).stream for old in before), key=lambda stream: stream.number)
+        ZoneProgress(stands, stands.number).save(state)
+        for old in before:
+            receive_queries(state, own_queries(old, now, zone))
+        return state
 
     def _receive(
         self, zone: int, state: State, space: CoordinateSpace, packets: Sequence[Packet]
