@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch.cli.main import status
-from anabranch.model.errors import JobError, RunError
+from anabranch.model.errors import JobError
 from anabranch.spark.engine import Engine
 
 if TYPE_CHECKING:
@@ -118,12 +118,23 @@ def test_from_python_with_a_restart(spark: SparkSession, tmp_path: Path) -> None
         assert second.results("items").column("e").to_pylist() == [3.0, 5.25]
 
 
-def test_what_fails_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_fails_is_said_and_left_out(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A batch that fails twice because of a subscription is run without it; others lose nothing."""
     pq.write_table(pa.table({"t": [1, 2], "v": [1.0, 2.0]}), tmp_path / "in.parquet")
     with Engine(spark, tmp_path / "out") as engine:
         engine.operator("less", lambda values: values[:1], "float")
         engine.stream("s", "parquet", path=str(tmp_path / "in.parquet"), time="t")
+        engine.subscribe("bystander", "SELECT v FROM s")
         engine.subscribe("q", "SELECT less(v) FROM s")
-        engine.start()
-        with pytest.raises(RunError, match=r"operator less\(v\), used by q: it gave 1 values for 2 items"):
-            engine.drain()
+        engine.run_once()
+        said = capsys.readouterr().err
+        assert "batch 0 failed: operator less(v), used by q: it gave 1 values for 2 items" in said
+        assert "in stage share of filters, zone 0" in said
+        assert f"the whole trace is in {tmp_path}/out/_anabranch/failures/" in said
+        assert "subscription 'q' is cancelled: batch 0 of stream s failed twice with it" in said
+        assert "OperatorFault" in next((tmp_path / "out/_anabranch/failures").iterdir()).read_text()
+        assert engine.results("bystander").column("v").to_pylist() == [1.0, 2.0]
+        assert not engine.catalog.subscription("q").active
+        assert engine.count("q") == 0

@@ -12,15 +12,17 @@ the state and the packets alone. No clock, no randomness that is not seeded from
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.packets import ORDER, Packet
+from anabranch.chain.packets import ORDER, Kind, Packet
 from anabranch.chain.state import State
 from anabranch.model.arrays import Array
 from anabranch.model.stream import Stream
@@ -34,6 +36,10 @@ CONTROL: int = -2
 ROUTE: int = -1
 #: What is taken from the stage of a sender whose packet waited for the next batch.
 BACK: int = 1000
+
+
+#: How the note begins that an error of a stage gets; JSON follows. So many subscriptions are named at most.
+WHERE, MOST_NAMED = "anabranch was in: ", 100
 
 
 class Stage(ABC):
@@ -210,10 +216,12 @@ def run_stages(
         for address in sorted(address for address in inboxes if address[1] == depth):
             family, _, zone = address
             state = state_of(address)
+            stage, packets = stage_of(family, depth), in_order(inboxes.pop(address))
             try:
-                sent = stage_of(family, depth).step(zone, state, in_order(inboxes.pop(address)))
-            except BaseException:
+                sent = stage.step(zone, state, packets)
+            except BaseException as error:
                 state.forget_cache()
+                error.add_note(_where(stage, family, zone, packets, error))
                 raise
             for count, packet in enumerate(sent):
                 if family and not packet.family and packet.stage != ORDER:  # order is no family's own
@@ -222,6 +230,16 @@ def run_stages(
                 to = inboxes.setdefault((packet.family, packet.stage, packet.zone), []) if here else out
                 to.append(((depth, zone, count), packet))
     return out
+
+
+def _where(stage: Stage, family: str, zone: int, packets: Sequence[Packet], error: BaseException) -> str:
+    """What a trace says beside an error of a stage: where it happened, which subscriptions begin in the
+    batch, and which of them the error is because of, where it knows that.
+    """
+    begins = [packet.column("name").to_pylist() for packet in packets if packet.kind is Kind.ACTIVATE]
+    names = sorted(set(chain.from_iterable(begins)))[:MOST_NAMED] if family else []
+    facts = {"family": family, "stage": stage.name, "zone": zone, "begins": names}
+    return WHERE + json.dumps(facts | {"names": list(getattr(error, "subscriptions", ()))})
 
 
 def back_sender(sender: Sender) -> Sender:

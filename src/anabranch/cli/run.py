@@ -16,6 +16,14 @@ def run(
     seconds: Annotated[
         float | None, typer.Option(min=0, help="Stop after so many seconds.", show_default=False)
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Start without a subscription, even if the next batch begins with it; it is then cancelled.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Run a job until it is stopped; with --once, until all that is there has been read.
@@ -40,4 +48,4 @@ def run(
 
     from anabranch.spark.run import run_job  # Spark takes seconds to start: only now
 
-    run_job(loaded, once=once, seconds=seconds, quiet=quiet)
+    run_job(loaded, once=once, seconds=seconds, quiet=quiet, without=without or ())

@@ -6,6 +6,8 @@ exit status: 2 when the job or a query is wrong (said before anything runs), 1 w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class AnabranchError(Exception):
     """What every error of ours is."""
@@ -81,3 +83,11 @@ class FormatError(AnabranchError):
 
 class RunError(AnabranchError):
     """The job was right and failed while it ran: a source vanished, the disk is full."""
+
+
+class SubscriptionError(RunError):
+    """A stage failed because of these subscriptions."""
+
+    def __init__(self, message: str, subscriptions: Sequence[str]) -> None:
+        super().__init__(message)
+        self.subscriptions = tuple(subscriptions)

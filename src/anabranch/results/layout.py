@@ -12,6 +12,8 @@
         back/<branch>/                   back packets for the next batch
         parcels/<branch>/                large packets of the batch that runs
         unreadable/<branch>/             files of the source that became dead letters
+        without/<branch>.json            subscriptions that a repeated batch leaves out
+        failures/                        traces of what a job failed with
         lock                             locked by the job that runs
 
 A branch is what one Spark query runs: `<stream>`, or `<stream>.<family>` for a family that is set apart.
@@ -65,6 +67,13 @@ class Layout:
 
     def back(self, branch: str) -> Path:
         return self.hidden / "back" / branch
+
+    def without(self, branch: str) -> Path:
+        return self.hidden / "without" / f"{branch}.json"
+
+    @property
+    def failures(self) -> Path:
+        return self.hidden / "failures"
 
     def unreadable(self, branch: str) -> Path:
         return self.hidden / "unreadable" / branch

@@ -21,6 +21,7 @@ from anabranch.results.layout import Layout
 from anabranch.results.manifests import Manifests
 from anabranch.spark.operator import Run
 from anabranch.spark.rows import SCHEMA, content, packets_of
+from anabranch.spark.without import without_packets
 
 #: Spark repeats at most the last batch; files of batches that are so much older go.
 KEPT = 100
@@ -40,17 +41,20 @@ def write_back(path: Path, parts: Sequence[pa.RecordBatch]) -> Path:
 
 def back_packets(run: Run) -> Inbox:
     """Returns the packets that the batch before the one that this task belongs to left for it. For the first
-    batch after the zones were rescaled these are their states.
+    batch after the zones were rescaled these are their states. Cancellations of what the branch goes on
+    without (without.py) are among them.
     """
     context = TaskContext.get()
     number = context.getLocalProperty("streaming.sql.batchId") if context else None
     if number is None:
         raise RuntimeError("Spark does not say which batch this task belongs to")
     layout = Layout(Path(run.root))
+    batch = run.first_batch + int(number)
+    cancelled = without_packets(run.root, run.branch, batch)
     if run.moved and int(number) == 1:
-        return packets_in(layout, run.moved)
-    manifest = Manifests(layout).manifest(run.branch, run.first_batch + int(number) - 1)
-    return packets_in(layout, manifest.back if manifest else ())
+        return packets_in(layout, run.moved) + cancelled
+    manifest = Manifests(layout).manifest(run.branch, batch - 1)
+    return packets_in(layout, manifest.back if manifest else ()) + cancelled
 
 
 def packets_in(layout: Layout, files: Sequence[str]) -> Inbox:

@@ -14,9 +14,10 @@ and cancelled at any time, from here or, through the catalog, from other process
 from __future__ import annotations
 
 import fcntl
+import sys
 import threading
-from collections import Counter
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,12 +26,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.catalog.catalog_link import open_linked
+from anabranch.catalog.entries import Entry
 from anabranch.catalog.registration import register
 from anabranch.families.base import Shown
 from anabranch.families.registry import NAMES as FAMILY_NAMES
@@ -54,17 +56,18 @@ from anabranch.spark.control import ControlFiles
 from anabranch.spark.daemon import FAMILIES
 from anabranch.spark.deliver import Destination
 from anabranch.spark.division import division_of, known_division
-from anabranch.spark.failures import as_run_errors
+from anabranch.spark.failures import TOO_SLOW, as_run_errors, failure_of, run_error
 from anabranch.spark.producer import Producers
 from anabranch.spark.query import BranchQuery, chains_of
 from anabranch.spark.rescale import rescale_branch
 from anabranch.spark.session import prepare_session
+from anabranch.spark.without import Without, set_without, without
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Spark's message when a Python process did not answer within ten seconds; so often a query is restarted.
-TOO_SLOW, SLOW_STARTS = "Python worker failed to connect back", 3
+#: The longest pause before a query is started again whose Python processes were too slow to start.
+LONGEST_PAUSE_S = 60.0
 #: How often an engine that runs looks for what other processes have registered or cancelled.
 LOOK_S = 0.2
 #: How long sending goes on when an engine stops; where streams end, everything may still have to be sent.
@@ -137,7 +140,7 @@ class Engine:
         self._operators: list[Operator] = []
         self._sources: dict[str, tuple[StreamDeclaration, T.StructType]] = {}
         self._running: dict[str, BranchQuery] = {}  # by the name of the branch
-        self._slow_starts: Counter[str] = Counter()
+        self._retries: dict[str, _Retry] = {}  # by the name of the branch
         self._tending: _Tending | None = None
         self.private_receivers = False  # also to Kafka and private addresses, for users of a service
         self._producers = Producers(self.spark)
@@ -231,7 +234,7 @@ class Engine:
         for branch in self._branches():
             there = set(branch.families) & set(known[branch.stream])
             if branch.name not in self._running and there and not self.deliveries.ended(branch.name):
-                self._running[branch.name] = self._start(branch)
+                self._running[branch.name] = self._start_patiently(branch)
         for running in list(self._running.values()):
             running.control.write()
         if self._tending is None and self._running:
@@ -254,44 +257,140 @@ class Engine:
 
     def drain(self) -> None:
         """Waits until everything that is there has been processed."""
-        with as_run_errors():
-            for name in list(self._running):
-                while True:
-                    try:
-                        self._running[name].drain()
-                        break
-                    except StreamingQueryException as error:
-                        if not self._restarted(name, error):
-                            raise
+        for name in list(self._running):
+            while True:
+                try:
+                    self._running[name].drain()
+                    break
+                except (PySparkException, Py4JError) as error:
+                    self._recover(name, error)
+                    while not self._restarted(name):
+                        time.sleep(LOOK_S)
 
     def run_once(self) -> None:
         """Reads all that is there, ends the streams, and stops once everything is sent to receivers."""
         self.start()
         self.drain()
+        self._confirm_without()
         for running in self._running.values():
             self.catalog.end(running.branch.stream, running.branch.logged)
         self.drain()
+        self._confirm_without()
         self.stop(END_S)
 
     def check(self) -> None:
-        """Raises what a query failed with, if one did."""
-        with as_run_errors():
-            for name, query in self.queries.items():
-                error = query.exception()
-                if error is not None and not self._restarted(name, error):
-                    raise error
+        """Raises what a query failed with, if one did and cannot go on."""
+        for name, query in self.queries.items():
+            error = query.exception()
+            if error is not None and not self._waits(name):
+                self._recover(name, error)
+            if self._waits(name):
+                self._restarted(name)
+        self._confirm_without()
+        with as_run_errors(self.layout.failures):
             if self._tending is not None and self._tending.error is not None:
                 raise self._tending.error
 
-    def _restarted(self, name: str, error: Exception) -> bool:
-        """Whether a query was started again: one that failed only because a Python process was slow to start
-        goes on where it was.
+    def _waits(self, name: str) -> bool:
+        return name in self._retries and self._retries[name].at is not None
+
+    def _recover(self, name: str, error: Exception) -> None:
+        """Plans how a branch that failed goes on, or raises what it failed with.
+
+        Python processes that were too slow to start are tried again, with growing pauses, until they start. A
+        batch that fails twice when one subscription begins is run without it; if that does not help, the
+        subscription is not to blame.
         """
-        if TOO_SLOW not in str(error) or self._slow_starts[name] == SLOW_STARTS:
+        batch = self.deliveries.latest(name) + 1
+        retry = self._retries.get(name)
+        if retry is None or retry.batch != batch:
+            retry = self._retries[name] = _Retry(batch)
+        if TOO_SLOW in str(error):
+            self._wait(name, retry, "Python processes need more than ten seconds to start on this machine")
+            return
+        failed = run_error(error, self.layout.failures, f"stream {name}, batch {batch}")
+        suspects = failure_of(str(error)).suspects
+        if retry.suspects or not suspects:
+            self._take_back(name, retry)
+            raise failed from error
+        retry.failures += 1
+        if retry.failures >= 2:
+            retry.suspects = suspects
+            for label in suspects:
+                self._leave_out(self._labelled(label), name, batch)
+        self._wait(name, retry, str(failed))
+
+    def _wait(self, name: str, retry: _Retry, why: str) -> None:
+        pause = min(2.0 ** min(retry.count, 10), LONGEST_PAUSE_S)
+        retry.count += 1
+        retry.at = time.monotonic() + pause
+        without = f" without {', '.join(retry.suspects)}" if retry.suspects else ""
+        _say(f"{why}\n  stream {name} starts again{without} in {pause:.0f} s")
+
+    def _restarted(self, name: str) -> bool:
+        """Whether a branch that waits has been started again."""
+        retry = self._retries[name]
+        if retry.at is None:
+            return True
+        if time.monotonic() < retry.at:
             return False
-        self._slow_starts[name] += 1
-        self._running[name] = self._start(self._running[name].branch)
+        retry.at = None
+        self._running[name] = self._start_patiently(self._running[name].branch)
         return True
+
+    def _start_patiently(self, branch: Branch) -> BranchQuery:
+        """Starts a branch, however long it takes until Python processes start in time."""
+        while True:
+            try:
+                return self._start(branch)
+            except (PySparkException, Py4JError) as error:
+                self._recover(branch.name, error)
+                retry = self._retries[branch.name]
+                time.sleep(max(0.0, (retry.at or 0.0) - time.monotonic()))
+                retry.at = None
+
+    def without(self, names: Sequence[str]) -> None:
+        """Cancels subscriptions, also where a batch that will be repeated begins with them. It comes before
+        `start`.
+        """
+        for name in names:
+            entry = self.catalog.subscription(name)
+            for each in (entry, *self.catalog.parts(entry)):
+                branch = branch_name(each.stream, each.family, self.streams[each.stream].apart)
+                self._leave_out(each, branch, self.deliveries.latest(branch) + 1)
+            if entry.active:
+                self.catalog.cancel(name)
+
+    def _labelled(self, label: str) -> Entry:
+        return next(each for each in self.catalog.subscriptions(state=None) if each.label == label)
+
+    def _leave_out(self, entry: Entry, branch: str, batch: int) -> None:
+        known = without(self.layout, branch)
+        if (entry.number, batch) not in {(each.number, each.batch) for each in known}:
+            set_without(
+                self.layout, branch, [*known, Without(entry.number, entry.family, entry.label, batch)]
+            )
+
+    def _take_back(self, name: str, retry: _Retry) -> None:
+        """The batch fails without the suspects too."""
+        if retry.suspects:
+            known = without(self.layout, name)
+            left = [each for each in known if each.batch != retry.batch or each.name not in retry.suspects]
+            set_without(self.layout, name, left)
+
+    def _confirm_without(self) -> None:
+        """Cancels a subscription for good, once the batch that failed with it has been run without it."""
+        for name, retry in list(self._retries.items()):
+            if self.deliveries.latest(name) < retry.batch:
+                continue
+            del self._retries[name]
+            for entry in map(self._labelled, retry.suspects):
+                if entry.active:
+                    self.catalog.cancel(entry.name)
+                    _say(
+                        f"subscription {entry.name!r} is cancelled: batch {retry.batch} of stream {name} "
+                        "failed twice with it, and not without it"
+                    )
 
     def stop(self, patience_s: float = STOP_S) -> None:
         """Stops the streams. Sending to receivers goes on for at most `patience_s`."""
@@ -386,26 +485,37 @@ class Engine:
         }
 
     def _start(self, branch: Branch) -> BranchQuery:
+        """Raises Spark's own errors."""
         stream = self.streams[branch.stream]
         declaration, schema = self._sources[stream.name]
         division = division_of(self.catalog, branch.name, self.settings, self.spark)
         folder = self.layout.control(branch.name)
         subscribers = partial(self._subscribers, branch)
-        with as_run_errors():
-            return BranchQuery(
-                self.spark,
-                partial(
-                    sources.packets,
-                    *(self.spark, declaration, schema, stream),
-                    unreadable=self.layout.unreadable(branch.name),
-                ),
-                chains_of(stream, branch, division),
-                Destination(self.layout, branch, self.sink, subscribers, division.first_batch),
-                ControlFiles(folder, self.catalog, branch),
-                division,
-                float(self.settings.trigger or 0),
-                lambda manifest: self.after(branch.name, manifest),
-            )
+        return BranchQuery(
+            self.spark,
+            partial(
+                sources.packets,
+                *(self.spark, declaration, schema, stream),
+                unreadable=self.layout.unreadable(branch.name),
+            ),
+            chains_of(stream, branch, division),
+            Destination(self.layout, branch, self.sink, subscribers, division.first_batch),
+            ControlFiles(folder, self.catalog, branch),
+            division,
+            float(self.settings.trigger or 0),
+            lambda manifest: self.after(branch.name, manifest),
+        )
+
+
+@dataclass
+class _Retry:
+    """A branch that failed: in which batch, how often it was started again since, and when it will be."""
+
+    batch: int
+    count: int = 0
+    failures: int = 0
+    suspects: tuple[str, ...] = ()
+    at: float | None = None
 
 
 class _Tending(threading.Thread):
@@ -430,6 +540,10 @@ class _Tending(threading.Thread):
     def stop(self) -> None:
         self._stopped.set()
         self.join()
+
+
+def _say(text: str) -> None:
+    print(f"anabranch: {text}", file=sys.stderr, flush=True)
 
 
 def _lock(layout: Layout) -> IO[str]:

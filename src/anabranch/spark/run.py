@@ -42,6 +42,7 @@ def run_job(
     quiet: bool = False,
     beside: Beside = lambda engine: nullcontext(),
     missing: Missing = lambda engine: (),
+    without: Sequence[str] = (),
 ) -> None:
     """Runs a job until its streams end (`once`), for some seconds, or until it is stopped. The seconds count
     from when every query is through its first batch and nothing is `missing` any more: Spark needs a while to
@@ -59,6 +60,7 @@ def run_job(
             for declaration in job.streams.values():
                 engine.declare(declaration)
             sync_job(engine.catalog, job, engine.streams)
+            engine.without(without)
             progress.subscriptions = lambda: engine.catalog.count()
             with beside(engine):
                 if once:

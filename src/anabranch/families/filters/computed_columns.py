@@ -23,7 +23,7 @@ import pyarrow as pa
 from anabranch.chain.arrow_columns import ARROW_TYPES
 from anabranch.model.arrays import Array, Bools
 from anabranch.model.columns import ColumnType
-from anabranch.model.errors import JobError, QueryError, RunError
+from anabranch.model.errors import JobError, QueryError, SubscriptionError
 from anabranch.model.operators import Made, Operator, Read, with_made
 from anabranch.model.stream import Stream
 
@@ -122,8 +122,9 @@ def with_columns(
         try:
             values = _computed(each, operators[each.operator], items)
         except OperatorFault as error:
-            who = ", ".join(sorted(users(each.name))[:MOST_NAMED])
-            raise RunError(f"operator {each.name}, used by {who}: it {error}") from error
+            names = sorted(users(each.name))
+            who = ", ".join(names[:MOST_NAMED])
+            raise SubscriptionError(f"operator {each.name}, used by {who}: it {error}", names) from error
         items = items.append_column(each.name, values)
     return items
 
