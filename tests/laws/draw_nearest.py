@@ -4,6 +4,8 @@ queries that come and go.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,6 +42,19 @@ SETTINGS: list[dict[str, Any]] = [
     {"position": ("a", "b"), "bounds": ((-3.0, 3.0), (-3.0, 3.0))},
     {"position": ("b",), "bounds": ((-1.0, 0.5),)},
     {"position": ("a", "b", "n"), "bounds": ((-2.0, 2.0), (-2.0, 2.0), (0.0, 0.0))},
+]
+
+#: A globe: positions are drawn as numbers from -3 to 3 and put around 180 degrees, or close to the poles,
+#: with longitudes by all their names.
+GLOBES: list[dict[str, Any]] = [
+    {"metric": "haversine", "position": ("a", "b"), "unit": None},
+    {"metric": "haversine", "position": ("a", "b"), "unit": "m", "bounds": ((-180.0, 180.0), (-90.0, 90.0))},
+]
+MAPS: list[Callable[[float, float], tuple[float, float]]] = [
+    lambda lon, lat: (180.0 + lon, 20.0 * lat),  # 0..360
+    lambda lon, lat: (math.remainder(180.0 + lon, 360.0), lat),  # -180..180
+    lambda lon, lat: (180.0 + lon - 360.0 * round(2 * lat), lat),  # mixed
+    lambda lon, lat: (60.0 * lon, math.copysign(91.0 - abs(lat), lat)),  # around the poles, and beyond
 ]
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -103,11 +118,35 @@ def specs(draw: st.DrawFn, time: ColumnType | None) -> Nearest:
     )
 
 
+def on_the_map(items: pa.RecordBatch, place: Callable[[float, float], tuple[float, float]]) -> pa.RecordBatch:
+    columns = [items.column(name).to_pylist() for name in ("a", "b")]
+    both = [pair if None in pair else place(*pair) for pair in zip(*columns, strict=True)]
+    for index, name in enumerate(("a", "b")):
+        column = pa.array([pair[index] for pair in both], pa.float64())
+        items = items.set_column(items.schema.get_field_index(name), name, column)
+    return items
+
+
+@st.composite
+def places(draw: st.DrawFn, spec: Nearest, place: Callable[[float, float], tuple[float, float]]) -> Nearest:
+    """The same query by the position on a globe, if it goes by two columns: its point is a place."""
+    if spec.by != ("a", "b"):
+        return spec
+    longitude, latitude = place(*spec.point)
+    latitude = min(90.0, max(-90.0, latitude))
+    if draw(st.booleans()):
+        return replace(spec, by=("b", "a"), point=(latitude, longitude))
+    return replace(spec, point=(longitude, latitude))
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    settings = draw(st.sampled_from(SETTINGS))
+    globe = draw(st.sampled_from([False, False, True]))
+    settings = draw(st.sampled_from(GLOBES if globe else SETTINGS))
+    place = draw(st.sampled_from(MAPS))
     missing = draw(st.booleans())
     stream, items = draw(stream_and_items(COLUMNS, most=50, missing=missing, **settings))
+    items = on_the_map(items, place) if globe else items
     time = draw(
         st.sampled_from([ColumnType.INT, ColumnType.INT, ColumnType.FLOAT, ColumnType.TIMESTAMP, None])
     )
@@ -116,10 +155,12 @@ def cases(draw: st.DrawFn) -> Case:
     for number in range(draw(st.integers(1, 6))):
         activate = draw(st.none() | st.none() | st.integers(-6, 40)) if time is not None else None
         cancel = draw(st.none() | st.none() | st.integers(-6, 80)) if time is not None else None
+        spec = draw(specs(time))
+        spec = draw(places(spec, place)) if globe else spec
         queries.append(
             Asked(
                 f"q{number}",
-                draw(specs(time)).to_json(),
+                spec.to_json(),
                 None if activate is None or time is None else _stored(time, activate),
                 None if cancel is None or time is None else _stored(time, cancel),
             )

@@ -101,9 +101,13 @@ def place(stream: Stream, row: Row) -> tuple[float, float, float]:
     longitude = math.fmod(longitude, 360)
     longitude = longitude - 360 if longitude >= 180 else longitude + 360 if longitude < -180 else longitude
     across = 0.0 if abs(latitude) == 90 else math.cos(math.radians(latitude))
+    east = min(abs(longitude), 180 - abs(longitude))  # as far to both sides of 180 and 90 degrees
+    along, beside = math.cos(math.radians(east)), math.sin(math.radians(east))
+    if east > 45:
+        along, beside = math.sin(math.radians(90 - east)), math.cos(math.radians(90 - east))
     return (
-        across * math.cos(math.radians(longitude)),
-        across * math.sin(math.radians(longitude)),
+        across * (along if abs(longitude) <= 90 else -along),
+        across * math.copysign(beside, longitude),
         math.sin(math.radians(latitude)),
     )
 

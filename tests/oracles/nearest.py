@@ -10,7 +10,9 @@ from anabranch.families.nearest.spec import Nearest
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream
 from anabranch.model.window import Window
+from anabranch.numeric.globe import EARTH_RADIUS
 from tests.laws.case import Asked, Case
+from tests.oracles.clusters import place
 from tests.oracles.conditions import holds, plain
 from tests.oracles.stream_order import seen, stream_order
 
@@ -32,8 +34,11 @@ def answer(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
     eligible = []
     for item in seen(items, asked.after, asked.until):
         position = [plain(item[name]) for name in spec.by]
-        if None not in position and holds(spec.condition, item):
-            eligible.append({**item, "#distance": distance(position, spec.point)})
+        if None in position or not holds(spec.condition, item):
+            continue
+        far = _distance(stream, spec, position)
+        if far is not None:
+            eligible.append({**item, "#distance": far})
     rows = []
     before: list[Row] = []
     for at, window in _moments(stream, items, eligible, spec.window, asked.until):
@@ -42,6 +47,17 @@ def answer(stream: Stream, items: list[Row], asked: Asked) -> list[Row]:
         rows += [_row(stream, at, "+", item) for item in after if item not in before]
         before = after
     return rows
+
+
+def _distance(stream: Stream, spec: Nearest, position: list[float]) -> float | None:
+    """By the stream's position it is measured as the stream says; None beyond a pole."""
+    if stream.metric != "haversine" or sorted(spec.by) != sorted(stream.position):
+        return distance(position, spec.point)
+    here, there = dict(zip(spec.by, position, strict=True)), dict(zip(spec.by, spec.point, strict=True))
+    if abs(here[stream.position[1]]) > 90:
+        return None
+    chord = distance(list(place(stream, here)), place(stream, there))
+    return 2 * EARTH_RADIUS[stream.unit or "km"] * math.asin(min(1.0, chord / 2))
 
 
 def distance(position: list[float], point: tuple[float, ...]) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.families.clusters.spec import Clusters, Emit
-from anabranch.families.nearest.spec import METHODS, Nearest
+from anabranch.families.nearest.spec import METHODS, Nearest, is_on_globe
 from anabranch.language import syntax as s
 from anabranch.language.clauses import Clauses
 from anabranch.language.constants import at_most, choice, not_negative, real
@@ -34,12 +34,26 @@ def bind_nearest(head: s.NearestItems, clauses: Clauses, scope: ItemScope, condi
             f"the point has {counted(len(point), 'coordinate')}; the columns are {len(by)}: {', '.join(by)}",
             head.point.span,
         )
+    _check_latitude(point, by, head, scope)
     clause = clauses.need(s.WindowClause, head, "WINDOW RANGE 3600")
     if clause.step is not None:
         raise refuse("a nearest query takes no STEP; its window slides with every item", clause.step.span)
     window = bind_window(clause, None, scope.stream, text)
     method, sigma = _method(clauses.get(s.Method), text)
     return Nearest(k, point, by, window, condition, method, sigma)
+
+
+def _check_latitude(
+    point: tuple[float, ...], by: tuple[str, ...], head: s.NearestItems, scope: ItemScope
+) -> None:
+    """A point beyond a pole names no place on the globe."""
+    if not is_on_globe(scope.stream, by):
+        return
+    latitude = point[by.index(scope.stream.position[1])]
+    if abs(latitude) > 90:
+        raise refuse(
+            f"the latitude of the point is {latitude:g}; it must lie between -90 and 90", head.point.span
+        )
 
 
 def bind_clusters(head: s.ClustersWithin, clauses: Clauses, scope: ItemScope, condition: Term) -> Clusters:

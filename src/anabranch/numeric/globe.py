@@ -52,6 +52,27 @@ def _write_places(longitudes: Floats, latitudes: Floats, places: Floats) -> None
         if not abs(latitude) <= 90.0:
             latitude = math.nan
         across = 0.0 if abs(latitude) == 90.0 else math.cos(math.radians(latitude))
-        places[index, 0] = across * math.cos(math.radians(longitude))
-        places[index, 1] = across * math.sin(math.radians(longitude))
+        # from the first eighth of the circle, so that places to both sides of 180 or 90 degrees are as far
+        east = min(abs(longitude), 180.0 - abs(longitude))
+        if east <= 45.0:
+            along, beside = math.cos(math.radians(east)), math.sin(math.radians(east))
+        else:
+            along, beside = math.sin(math.radians(90.0 - east)), math.cos(math.radians(90.0 - east))
+        places[index, 0] = across * (along if abs(longitude) <= 90.0 else -along)
+        places[index, 1] = across * math.copysign(beside, longitude)
         places[index, 2] = math.sin(math.radians(latitude))
+
+
+def surface_distances(chords: Floats, unit: str | None) -> Floats:
+    """The distances along the surface of the earth, given chords on the unit sphere; the default unit is
+    km.
+    """
+    distances = np.empty(len(chords))
+    _write_distances(chords, EARTH_RADIUS[unit or "km"], distances)
+    return distances
+
+
+@loop
+def _write_distances(chords: Floats, radius: float, distances: Floats) -> None:
+    for index in range(len(chords)):
+        distances[index] = 2.0 * radius * math.asin(min(1.0, chords[index] / 2.0))

@@ -20,7 +20,7 @@ from anabranch.families.base import Family, Shown, Table
 from anabranch.families.nearest.home import ItemHome
 from anabranch.families.nearest.query_groups import unit_of
 from anabranch.families.nearest.rendezvous import EXACT_AT, ITEM, TABLE, Rendezvous, at_type
-from anabranch.families.nearest.space import CellGrid, ZoneGrid, points_of
+from anabranch.families.nearest.space import CellGrid, Globe, ZoneGrid, points_of
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.arrays import Ints
 from anabranch.model.columns import Column, ColumnType
@@ -43,10 +43,12 @@ class NearestFamily(Family):
         return Chain((home, rendezvous), self.spread(stream, zones))
 
     def spread(self, stream: Stream, zones: int) -> Spread:
-        """Items go home to the zone of their cell where the stream declares position and bounds; else any
-        zone will do.
+        """Items go home to the zone of their cell where the stream declares position and bounds, or a
+        position on the globe; else any zone will do.
         """
-        if zones == 1 or not stream.position or len(stream.bounds) != len(stream.position):
+        if zones == 1 or not stream.position:
+            return Slices(zones)
+        if Globe.of(stream, stream.position) is None and len(stream.bounds) != len(stream.position):
             return Slices(zones)
         return ByZone(ZoneOfPosition(stream, zones))
 
@@ -58,11 +60,12 @@ class ZoneOfPosition:
     """The home zone of items by the stream's position; where a coordinate is missing, by their number."""
 
     def __init__(self, stream: Stream, zones: int) -> None:
-        self.position, self.zones = stream.position, zones
-        self.grid = ZoneGrid(CellGrid.over(stream.bounds), zones)
+        self.stream, self.zones = stream, zones
+        on_globe = Globe.of(stream, stream.position) is not None
+        self.grid = ZoneGrid(CellGrid.over(Globe.BOUNDS if on_globe else stream.bounds), zones)
 
     def __call__(self, items: pa.RecordBatch) -> Ints:
-        zones = self.grid.zones(points_of(items, self.position))
+        zones = self.grid.zones(points_of(self.stream, items, self.stream.position))
         return np.where(zones >= 0, zones, numbers_of(items) % self.zones)
 
 

@@ -103,7 +103,7 @@ class ItemHome(RescalableStage):
         for packet in packets:
             if interest.is_message(packet, interest.SPACE):
                 bounds = {name: (low, high) for name, (low, high) in packet.facts["bounds"].items()}
-                save_space(state, CoordinateSpace(bounds, self.zones))
+                save_space(state, CoordinateSpace(self.stream, bounds, self.zones))
         return load_space(state, self.stream, self.zones)
 
     def _to_all(self, items: pa.RecordBatch | None) -> list[Packet]:
@@ -140,7 +140,7 @@ class ItemHome(RescalableStage):
         """
         progress = StreamProgress.of(packets)
         with_new_queries = _owners_of_new(packets, space)
-        buffer = RecentBuffer(state, self.zones, items)
+        buffer = RecentBuffer(self.stream, state, self.zones, items)
         out: list[Packet] = []
         keep: list[tuple[int, int]] = []  # zone, number of the oldest item that it may still want
         for zone in range(self.zones):
@@ -231,8 +231,8 @@ class RecentBuffer:
     last.
     """
 
-    def __init__(self, state: State, zones: int, new: pa.RecordBatch | None) -> None:
-        self.state, self.zones = state, zones
+    def __init__(self, stream: Stream, state: State, zones: int, new: pa.RecordBatch | None) -> None:
+        self.stream, self.state, self.zones = stream, state, zones
         self.chunks = [key.removeprefix(_ROWS) for key in state.keys(_ROWS)]
         self._rows = [self._stored_rows(chunk) for chunk in self.chunks]
         marks = [
@@ -278,7 +278,8 @@ class RecentBuffer:
             for chunk, rows in zip(self.chunks, self._rows, strict=True):
                 token, known = self.state.tokens.get(_ROWS + chunk), self._chunk_cells.get((chunk, by))
                 if known is None or known[0] != token:
-                    known = self._chunk_cells[chunk, by] = (token, grid.cells_of(points_of(rows, by)))
+                    cells = grid.cells_of(points_of(self.stream, rows, by))
+                    known = self._chunk_cells[chunk, by] = (token, cells)
                 parts.append(known[1])
             self._cells[by] = _joined(parts, np.int64)
         return self._cells[by]

@@ -44,7 +44,7 @@ from anabranch.families.nearest.kernels.item_boxes import (
 )
 from anabranch.families.nearest.kernels.probable_skyband import MEMORY
 from anabranch.families.nearest.kernels.rapf import BatchData
-from anabranch.families.nearest.space import By
+from anabranch.families.nearest.space import By, Globe
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.arrays import Array, Bools, Floats, Ints
 from anabranch.model.columns import ColumnType
@@ -53,11 +53,13 @@ from anabranch.predicates.terms import TRUE, Term
 
 #: An integer time below this, plus a window below this, is a float64 without rounding.
 EXACT = 1 << 52
-#: PA tells the chances of an entry that competes for up to so many ranks.
+#: PA knows the chances of an entry that competes for up to so many ranks.
 MOST_LIMITS = 1024
 
 _METHODS = {"RAPF": RAPF, "RA": RA, "PA": PA}
 _LONGEST = 1 << 61
+#: More items than any window has; a greater k is the same as this.
+_MOST_NEAREST = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class QueryGroup:
     unit: str
     whole: bool  # moments are integers
     dtype: np.dtype[np.int64] | np.dtype[np.float64]
+    globe: Globe | None = None  # where distances are those on a globe
     chunks: list[QueryChunk] = field(default_factory=list)
 
     @property
@@ -118,7 +121,8 @@ def new_group(stream: Stream, by: By, unit: str, wide: bool) -> QueryGroup:
     """Returns a group without queries. wide: integer times do not fit into a float64."""
     whole = unit in ("rows", "long") or (unit == "range" and stream.time_type is not ColumnType.FLOAT)
     integers = unit == "long" or (unit == "range" and whole and wide)
-    return QueryGroup(by, unit, whole, np.dtype(np.int64) if integers else np.dtype(np.float64))
+    kind = np.dtype(np.int64) if integers else np.dtype(np.float64)
+    return QueryGroup(by, unit, whole, kind, Globe.of(stream, by))
 
 
 def groups_of(state: State, stream: Stream, wide: bool) -> list[QueryGroup]:
@@ -165,12 +169,13 @@ def chunk_of(key: str, group: QueryGroup, members: list[tuple[Query, Nearest]]) 
     as_moment = int if group.whole else float
     size = np.array([as_moment(min(spec.window.size, _LONGEST)) for spec in specs], group.dtype)
     quarter = size // 4 if group.whole else size / 4
+    point = np.array([spec.point for spec in specs], np.float64)
     return QueryChunk(
         key,
         pa.array([query.name for query, _ in members], pa.string()),
         np.array([query.number for query, _ in members], np.int64),
-        np.array([spec.point for spec in specs], np.float64),
-        np.array([spec.k for spec in specs], np.int64),
+        point if group.globe is None else group.globe.places(point),
+        np.array([min(spec.k, _MOST_NEAREST) for spec in specs], np.int64),
         np.array([guard.least for guard in guards], np.int64),
         np.array([guard.target for guard in guards], np.int64),
         np.array([guard.most for guard in guards], np.int64),
@@ -179,7 +184,7 @@ def chunk_of(key: str, group: QueryGroup, members: list[tuple[Query, Nearest]]) 
         quarter,
         np.array([query.first_item for query, _ in members], np.int64),
         np.array([conditions.index(s.condition) if s.condition != TRUE else -1 for s in specs], np.int64),
-        np.array([_METHODS[spec.method] for spec in specs], np.int8),
+        np.array([_METHODS[method_of(spec)] for spec in specs], np.int8),
         np.array([group.by_rows and spec.condition != TRUE for spec in specs], np.bool_),
         limits_row,
         limits,
@@ -187,20 +192,26 @@ def chunk_of(key: str, group: QueryGroup, members: list[tuple[Query, Nearest]]) 
     )
 
 
+def method_of(spec: Nearest) -> str:
+    """Returns the method; instead of PA it is RAPF, which makes no error, where PA has no limits for k."""
+    return "RAPF" if spec.method == "PA" and spec.k > MOST_LIMITS else spec.method
+
+
 def _guards(spec: Nearest) -> Paces:
     """Returns how many items within the radius keep others out: k recent candidates and some in reserve, or
     for PA its paces.
     """
-    if spec.method == "PA":
+    if method_of(spec) == "PA":
         assert spec.sigma is not None
         return paces(spec.k, spec.sigma)
-    root = math.sqrt(spec.k)
-    return Paces(spec.k, spec.k + int(3 * root) + 1, spec.k + int(6 * root) + 4)
+    k = min(spec.k, _MOST_NEAREST)
+    root = math.sqrt(k)
+    return Paces(k, k + int(3 * root) + 1, k + int(6 * root) + 4)
 
 
 def _limits(specs: list[Nearest]) -> tuple[Ints, Ints]:
     """Returns each query's row of PA's limits, and these: one row per sigma."""
-    most = min(max([spec.k for spec in specs if spec.method == "PA"], default=0), MOST_LIMITS)
+    most = max([spec.k for spec in specs if method_of(spec) == "PA"], default=0)
     sigmas = list(dict.fromkeys(spec.sigma for spec in specs if spec.sigma is not None))
     rows = [candidate_limits(most, sigma) for sigma in sigmas]
     limits = np.array(rows, np.int64).reshape(len(rows), most)

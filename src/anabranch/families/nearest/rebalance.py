@@ -28,7 +28,7 @@ from anabranch.families.nearest import interest
 from anabranch.families.nearest.interest import ZoneProgress
 from anabranch.families.nearest.item_store import ItemStore, RowClock, add_row_clock
 from anabranch.families.nearest.query_groups import add_queries, copy_queries
-from anabranch.families.nearest.space import CoordinateSpace, QuerySplit
+from anabranch.families.nearest.space import CoordinateSpace, Globe, QuerySplit, as_points
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.arrays import Ints
 
@@ -42,14 +42,16 @@ def give_queries(state: State, space: CoordinateSpace, zone: int, other: int, sh
         return []
     by = Counter(spec.by for spec in specs.values()).most_common(1)[0][0]
     numbers = np.array([number for number, spec in specs.items() if spec.by == by], np.int64)
-    points = np.array([specs[number].point for number in numbers.tolist()], np.float64)
-    widths = [high - low or 1.0 for low, high in (space.bounds[name] for name in by)]
+    coordinates = np.array([specs[number].point for number in numbers.tolist()], np.float64)
+    points = as_points(space.stream, by, coordinates)
+    widths = [high - low or 1.0 for low, high in space.bounds_of(by)]
     line = cut(list(points.T), share, widths)
     if line is None:
         return []
     axis, where = line
     splits = [*space.splits, QuerySplit(by, zone, axis, where, other)]
-    given = np.sort(numbers[CoordinateSpace(space.bounds, space.zones, splits).owners(by, points) == other])
+    now = CoordinateSpace(space.stream, space.bounds, space.zones, splits)
+    given = np.sort(numbers[now.owners(by, points) == other])
     table = [[list(s.by), s.zone, s.axis, s.cut, s.other] for s in splits]
     out = [
         interest.message(interest.SPLITS, depth, every, splits=table, other=other)
@@ -57,7 +59,13 @@ def give_queries(state: State, space: CoordinateSpace, zone: int, other: int, sh
         for every in range(space.zones)
     ]
     out += _query_packets(state, other, given, json.dumps(by))
-    facts = {"axis": by[axis], "at": where, "to": other, "queries": len(given)}
+    axes = by if Globe.of(space.stream, by) is None else ("x", "y", "z")
+    facts = {
+        "axis": axes[axis],
+        "at": where,
+        "to": other,
+        "queries": len(given),
+    }
     note = {"family": "nearest", "stage": "rendezvous", "zone": zone, "split": facts}
     return [*out, Packet(DELIVER, 0, Kind.NOTE, facts=note)]
 

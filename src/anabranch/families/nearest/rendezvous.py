@@ -59,8 +59,10 @@ from anabranch.families.nearest.rebalance import give_queries, own_queries, rece
 from anabranch.families.nearest.space import (
     By,
     CoordinateSpace,
+    Globe,
     activate_own,
     load_space,
+    points_of,
     remove_others,
     save_space,
     space_of,
@@ -132,7 +134,7 @@ class Rendezvous(RescalableStage):
         if space is None:
             return before[0].copy()  # no item yet: every zone has all queries
         state = State()
-        now = CoordinateSpace(space.bounds, self.zones)
+        now = CoordinateSpace(self.stream, space.bounds, self.zones)
         save_space(state, now)
         stands = max((ZoneProgress.load(old).stream for old in before), key=lambda stream: stream.number)
         ZoneProgress(stands, stands.number).save(state)
@@ -267,7 +269,8 @@ def _update_candidates(
             updates.append((group, update))
             if len(update.log.op):
                 at = batch.times_at(group, update.log.moment)
-                parts.append(ResultPart(chunk.names, update.log, at, group.unit == "fraction"))
+                far = update.log.dist if group.globe is None else group.globe.distances(update.log.dist)
+                parts.append(ResultPart(chunk.names, update.log, at, far, group.unit == "fraction"))
     return updates, parts
 
 
@@ -423,8 +426,12 @@ class RendezvousBatch:
     def position(self, by: By) -> Floats:
         """Returns the coordinates of the items, [d, n]."""
         if by not in self._positions:
-            columns = [self.recent.column(name, partial(floats_of, name=name)) for name in by]
-            self._positions[by] = np.stack(columns).astype(np.float64, copy=False)
+            if Globe.of(self.stream, by) is None:
+                columns = [self.recent.column(name, partial(floats_of, name=name)) for name in by]
+                self._positions[by] = np.stack(columns).astype(np.float64, copy=False)
+            else:
+                places = self.recent.column(f"places {by}", lambda rows: points_of(self.stream, rows, by))
+                self._positions[by] = np.ascontiguousarray(places.reshape(-1, 3).T)
         return self._positions[by]
 
     def boxes(self, by: By) -> ItemBoxes:
@@ -565,6 +572,7 @@ class ResultPart:
     names: pa.StringArray
     log: Log
     at: Array
+    distance: Floats
     exact: bool = False  # `at` are fractions where the stream's time has none
 
 
@@ -590,7 +598,7 @@ def result_packet(
         "at": _time_column(at_type, at),
         "op": pa.DictionaryArray.from_arrays(ops, _OPS),
         "id": pa.array(numbers) if stream.id is None else items.column(stream.id),
-        "distance": pa.array(_joined([part.log.dist for part in parts])),
+        "distance": pa.array(_joined([part.distance for part in parts])),
     }
     if any(part.exact for part in parts):
         columns[EXACT_AT] = pa.array(_joined([part.at.astype(np.float64) for part in parts]))

@@ -43,8 +43,10 @@ from anabranch.chain import control
 from anabranch.chain.arrow_columns import floats_of
 from anabranch.chain.packets import Kind, Packet
 from anabranch.chain.state import State
+from anabranch.families.nearest.spec import is_on_globe
 from anabranch.model.arrays import Floats, Ints, Ints32
 from anabranch.model.stream import Stream
+from anabranch.numeric.globe import places_on_globe, surface_distances
 
 #: About as many cells as the paper's experiments use, whatever the number of dimensions (section 6.3).
 MOST_CELLS = 1 << 16
@@ -172,6 +174,33 @@ _UNIT = (0.0, 1.0)
 By = tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Globe:
+    """How queries by longitude and latitude measure where the stream's metric is haversine: places are points
+    of the unit sphere, and distances the chords between them, which grow with the way along the surface.
+    """
+
+    longitude: int  # which of the columns it is
+    unit: str | None
+
+    #: The bounds of a place.
+    BOUNDS = ((-1.0, 1.0),) * 3
+
+    @staticmethod
+    def of(stream: Stream, by: By) -> Globe | None:
+        """Returns None where queries by these columns do not go by the stream's position on a globe."""
+        if not is_on_globe(stream, by):
+            return None
+        return Globe(by.index(stream.position[0]), stream.unit)
+
+    def places(self, degrees: Floats) -> Floats:
+        """Returns [n, 3], given [n, 2]; NaN where they name no place."""
+        return places_on_globe(degrees[:, self.longitude].copy(), degrees[:, 1 - self.longitude])
+
+    def distances(self, chords: Floats) -> Floats:
+        return surface_distances(chords, self.unit)
+
+
 class ZoneGrid:
     """The cells of the space of some columns, and the zones that have them."""
 
@@ -198,16 +227,23 @@ class QuerySplit:
 
 class CoordinateSpace:
     def __init__(
-        self, bounds: dict[str, tuple[float, float]], zones: int, splits: Sequence[QuerySplit] = ()
+        self,
+        stream: Stream,
+        bounds: dict[str, tuple[float, float]],
+        zones: int,
+        splits: Sequence[QuerySplit] = (),
     ) -> None:
-        self.bounds, self.zones, self.splits = bounds, zones, tuple(splits)
+        self.stream, self.bounds, self.zones, self.splits = stream, bounds, zones, tuple(splits)
         self._grids: dict[By, ZoneGrid] = {}
 
     def grid(self, by: By) -> ZoneGrid:
         if by not in self._grids:
-            cells = CellGrid.over([self.bounds[name] for name in by])
-            self._grids[by] = ZoneGrid(cells, self.zones)
+            self._grids[by] = ZoneGrid(CellGrid.over(self.bounds_of(by)), self.zones)
         return self._grids[by]
+
+    def bounds_of(self, by: By) -> Bounds:
+        """Returns the bounds of each dimension of the points by these columns."""
+        return tuple(self.bounds[name] for name in by) if Globe.of(self.stream, by) is None else Globe.BOUNDS
 
     def owners(self, by: By, points: Floats) -> Ints:
         """Returns the rendezvous zones of queries by these columns, given their points."""
@@ -228,13 +264,19 @@ class CoordinateSpace:
             points.setdefault(by, []).append(spec["point"])
         zones = np.zeros(len(specs), np.int64)
         for by, members in indices.items():
-            zones[members] = self.owners(by, np.array(points[by], np.float64))
+            zones[members] = self.owners(by, as_points(self.stream, by, np.array(points[by], np.float64)))
         return zones
 
 
-def points_of(rows: pa.RecordBatch, by: Sequence[str]) -> Floats:
-    """Returns the coordinates of items, [n, d], NaN where missing."""
-    return np.column_stack([floats_of(rows, name) for name in by])
+def points_of(stream: Stream, rows: pa.RecordBatch, by: By) -> Floats:
+    """Returns the points of items by these columns, [n, d], NaN where a coordinate is missing."""
+    return as_points(stream, by, np.column_stack([floats_of(rows, name) for name in by]))
+
+
+def as_points(stream: Stream, by: By, coordinates: Floats) -> Floats:
+    """Returns the points that these coordinates name: they themselves, or on a globe places."""
+    globe = Globe.of(stream, by)
+    return coordinates if globe is None else globe.places(coordinates)
 
 
 # queries and their owners: every zone hears of every query, and keeps its own
@@ -299,7 +341,7 @@ def space_of(stream: Stream, extents: Iterable[dict[str, Any]], zones: int) -> C
             if name in extent:
                 low, high = min(low, extent[name][0]), max(high, extent[name][1])
         bounds[name] = (low, high) if low <= high else _UNIT
-    return CoordinateSpace(bounds | _declared(stream), zones)
+    return CoordinateSpace(stream, bounds | _declared(stream), zones)
 
 
 # in state
@@ -323,6 +365,7 @@ def load_space(state: State, stream: Stream, zones: int) -> CoordinateSpace | No
     def build() -> CoordinateSpace:
         names = list(dict.fromkeys([*number_columns(stream), *_declared(stream)]))
         return CoordinateSpace(
+            stream,
             {name: (low, high) for name, (low, high) in zip(names, stored["bounds"].tolist(), strict=True)},
             zones,
             [QuerySplit(tuple(by), *rest) for by, *rest in state.get_json(_SPLITS) or []],

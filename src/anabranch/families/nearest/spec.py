@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from anabranch.model.stream import Stream
 from anabranch.model.window import Window
 from anabranch.predicates.terms import TRUE, Term, from_json, to_json
 
 METHODS = ("RAPF", "RA", "PA")
+
+
+def is_on_globe(stream: Stream, by: tuple[str, ...]) -> bool:
+    """Whether distances by these columns are those on the globe: they are the stream's position, and its
+    metric says so.
+    """
+    return stream.metric == "haversine" and sorted(by) == sorted(stream.position)
 
 
 @dataclass(frozen=True)

@@ -157,6 +157,7 @@ def run(
 
 def _scratch(queries: Queries, n: int, most_size: int, kind: np.dtype[np.generic]) -> Scratch:
     most = max(1, *(int(column.max(initial=0)) for column in (queries.target, queries.need, queries.k)))
+    most = min(most, n + most_size + 1)  # no heap has more than there are candidates and items
     return Scratch(
         np.empty(n + LEAF, np.int64),
         np.empty(n + LEAF),
