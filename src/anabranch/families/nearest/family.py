@@ -20,7 +20,7 @@ from anabranch.families.base import Family, Shown, Table
 from anabranch.families.nearest.home import ItemHome
 from anabranch.families.nearest.query_groups import unit_of
 from anabranch.families.nearest.rendezvous import EXACT_AT, ITEM, TABLE, Rendezvous, at_type
-from anabranch.families.nearest.space import CellGrid, Globe, ZoneGrid, points_of
+from anabranch.families.nearest.space import CellGrid, Globe, ZoneGrid, is_home_by_cell, points_of
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.arrays import Ints
 from anabranch.model.columns import Column, ColumnType
@@ -46,11 +46,9 @@ class NearestFamily(Family):
         """Items go home to the zone of their cell where the stream declares position and bounds, or a
         position on the globe; else any zone will do.
         """
-        if zones == 1 or not stream.position:
-            return Slices(zones)
-        if Globe.of(stream, stream.position) is None and len(stream.bounds) != len(stream.position):
-            return Slices(zones)
-        return ByZone(ZoneOfPosition(stream, zones))
+        if zones > 1 and is_home_by_cell(stream, stream.position):
+            return ByZone(ZoneOfPosition(stream, zones))
+        return Slices(zones)
 
     def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
         return TABLE, shown_columns(stream, Nearest.from_json(spec))

@@ -28,7 +28,8 @@ Messages are PARTIAL packets, told apart by the fact `message`:
 | extent  | home       | rendezvous | `extent`: least and greatest of each number column, until the space  |
 |         |            |            | is known                                                             |
 | space   | rendezvous | home       | `bounds`: the space, once                                            |
-| merger  | rendezvous | home       | which cells the zone is interested in now; see interest.py           |
+| merger  | rendezvous | home       | which of the home's cells the zone is interested in now, and until   |
+|         |            |            | when that holds; to homes whose cells did not change only the limits |
 | work    | rendezvous | home 0     | `work` in the last batches; whether it was `requested`               |
 | divide  | home 0     | rendezvous | `other`, `share`: give that zone this share of your queries          |
 | splits  | rendezvous | all        | `splits`: who owns which queries from now on; `other`: who got some  |
@@ -70,6 +71,8 @@ NOTIFY_OWNER = "notify owner"
 MERGER_UPDATE = "merger update"
 QUERY_ACTIVATION = "query activation"
 QUERY_CANCELLATION = "query cancellation"
+#: Not of the paper, which has no batches: a zone tells a home that its cells of interest hold for longer.
+LIMIT_RENEWAL = "limit renewal"
 COUNTERS = (
     NOTIFY_RENDEZVOUS,
     NOTIFY_INTERESTED,
@@ -145,6 +148,11 @@ class Merger:
         if self.end_item is not None and progress.number > self.end_item:
             return False
         return self.time is None or progress.last is None or progress.last < self.time
+
+    def ends_before(self, other: Merger) -> bool:
+        """Returns whether some guards may leave sooner than another merger says."""
+        item = self.end_item is not None and (other.end_item is None or self.end_item < other.end_item)
+        return item or (self.time is not None and (other.time is None or self.time < other.time))
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -298,10 +306,10 @@ class OwnMerger:
         if now is None or 2 * int(now.cells.sum()) >= self.grid.count:
             wanted, now = _all(wanted), _MarkedCells.none(self.grid.count)
         toggled = np.flatnonzero(now.cells != before.cells).astype(np.int32)
-        news = len(toggled) > 0 or not self._still_good(wanted, arrived, ahead)
-        if news or now is not before or rebuild_at != self.rebuild_at:
-            self._save(wanted if news else self.sent, now, rebuild_at)
-        return (wanted, toggled) if news else None
+        merger = self.sent if self._still_good(wanted, arrived, ahead) else wanted
+        if merger != self.sent or now is not before or rebuild_at != self.rebuild_at:
+            self._save(merger, now, rebuild_at)
+        return (merger, toggled) if len(toggled) or merger != self.sent else None
 
     def _marked(self) -> _MarkedCells:
         stored = self.state.get(self.key)
@@ -330,6 +338,8 @@ class OwnMerger:
         if wanted == self.sent:
             return True
         if wanted.want != self.sent.want or wanted.want == ALL or wanted.counts != self.sent.counts:
+            return False
+        if wanted.ends_before(self.sent):
             return False
         return self.sent.holds(ahead) and wanted.low - self.sent.low <= 4 * arrived
 
@@ -384,10 +394,8 @@ def _all(wanted: Merger) -> Merger:
 
 
 def count_informed(before: Merger, merger: Merger, toggled: Ints32, home_of: Array, sender: int) -> int:
-    """Returns how many others a zone or peer has to tell of a change of its merger: the homes of the cells
-    that changed sides, or all if the whole space did. home_of: who is home to each cell
-
-    A mere renewal of the limits goes along with the progress of time.
+    """Returns how many others a zone or peer has to tell that its cells of interest changed: the homes of the
+    cells that changed sides, or all if the whole space did. home_of: who is home to each cell
     """
     homes = home_of if merger.want != before.want else home_of[toggled]
     return len(np.unique(homes[homes != sender]))

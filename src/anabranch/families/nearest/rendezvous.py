@@ -32,7 +32,7 @@ from anabranch.chain import control
 from anabranch.chain.arrow_columns import ARROW_TYPES, floats_of, numbers_of, subscription_column, times_of
 from anabranch.chain.balance import HURRY, Patience, asked, note_work
 from anabranch.chain.control import Cancelled
-from anabranch.chain.packets import DELIVER, Kind, Packet, message_note
+from anabranch.chain.packets import DELIVER, EMPTY, Kind, Packet, message_note
 from anabranch.chain.stages import RescalableStage
 from anabranch.chain.state import State
 from anabranch.families.nearest import interest, query_groups
@@ -61,6 +61,7 @@ from anabranch.families.nearest.space import (
     CoordinateSpace,
     Globe,
     activate_own,
+    is_home_by_cell,
     load_space,
     points_of,
     remove_others,
@@ -208,7 +209,7 @@ class Rendezvous(RescalableStage):
         counters[interest.NOTIFY_OWNER] = sum(int(np.count_nonzero(part.log.op == PLUS)) for part in parts)
         low = max(min([number, *(update.low for _, update in updates)]), batch.before.low)
         kept = min([low, *(mine.sent.low for mine in own.values() if mine.sent.want == interest.CELLS)])
-        counters[interest.MERGER_UPDATE] = 0
+        counters[interest.MERGER_UPDATE] = counters[interest.LIMIT_RENEWAL] = 0
         for by, mine in own.items():
             members = [(group, update) for group, update in updates if group.by == by]
             if members and not cancelled and not mine.needs_balls:
@@ -216,21 +217,37 @@ class Rendezvous(RescalableStage):
             wanted, balls = _wanted(by, members, batch, low, cancelled)
             change = mine.update(wanted, balls, batch.arrived, batch.next_progress())
             if change is not None:
-                homes = space.grid(by).zone_of
-                counters[interest.MERGER_UPDATE] += interest.count_informed(mine.sent, *change, homes, zone)
-                out += self._merger_packets(zone, *change)
+                out += self._merger_packets(zone, space, mine.sent, *change, counters)
         self._clean_up(state, batch.store, updates, kept)
         batch.save_clocks(kept)
         ZoneProgress(batch.progress, kept).save(state)
         return out
 
-    def _merger_packets(self, zone: int, merger: Merger, toggled: Ints32) -> list[Packet]:
-        """Returns what this zone tells the homes about one of its mergers."""
-        rows, facts = interest.toggled_rows(toggled), merger.facts() | {"zone": zone}
-        return [
-            interest.message(interest.MERGER, interest.HOME, home, rows, **facts)
-            for home in range(self.zones)
-        ]
+    def _merger_packets(
+        self,
+        zone: int,
+        space: CoordinateSpace,
+        before: Merger,
+        merger: Merger,
+        toggled: Ints32,
+        counters: dict[str, int],
+    ) -> list[Packet]:
+        """Returns what this zone tells the homes about one of its mergers: to each which of its own cells
+        changed sides, where items go home by these cells; nothing, if it knows all already.
+        """
+        zone_of = space.grid(merger.by).zone_of if is_home_by_cell(self.stream, merger.by) else None
+        facts = merger.facts() | {"zone": zone}
+        out = []
+        for home in range(self.zones):
+            cells = toggled if zone_of is None else toggled[zone_of[toggled] == home]
+            update = len(cells) > 0 or merger.want != before.want
+            if not update and merger == before:
+                continue
+            rows = interest.toggled_rows(cells) if len(cells) else EMPTY
+            out.append(interest.message(interest.MERGER, interest.HOME, home, rows, **facts))
+            name = interest.MERGER_UPDATE if update else interest.LIMIT_RENEWAL
+            counters[name] += home != zone
+        return out
 
     def _clean_up(self, state: State, store: ItemStore, updates: Updates, low: int) -> None:
         query_groups.drop_unused(state, {update.chunk.key for _, update in updates})

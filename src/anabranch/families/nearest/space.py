@@ -201,6 +201,13 @@ class Globe:
         return surface_distances(chords, self.unit)
 
 
+def is_home_by_cell(stream: Stream, by: By) -> bool:
+    """Whether items go home to the zone that has their cell by these columns: those of the stream's position,
+    if it is on a globe or its bounds are declared.
+    """
+    return is_on_globe(stream, by) or (by == stream.position and len(stream.bounds) == len(by) > 0)
+
+
 class ZoneGrid:
     """The cells of the space of some columns, and the zones that have them."""
 

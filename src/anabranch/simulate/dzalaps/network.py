@@ -159,7 +159,10 @@ class PeerNetwork:
         peers = np.array(self.can.peer_of, np.int64)[self.can.zone_of]
         for number, (before, merger, toggled) in changes:
             sender = self.can.peer_of[number]
-            self.counts[interest.MERGER_UPDATE] += count_informed(before, merger, toggled, peers, sender)
+            told = count_informed(before, merger, toggled, peers, sender)
+            self.counts[interest.MERGER_UPDATE] += told
+            if merger != before:
+                self.counts[interest.LIMIT_RENEWAL] += len(self.can.peers) - 1 - told
             self.homes.update(number, merger, toggled)
 
     def _inform(self) -> None:
