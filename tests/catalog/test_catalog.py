@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,55 @@ def activate(number: int, name: str, time: Any = None) -> Activate:
 
 def cancel(number: int, time: Any = None) -> Cancel:
     return Cancel(number, time, "filters")
+
+
+# --- threads ---
+
+
+def test_readers_wait_for_no_writer_and_no_other_reader(catalog: Catalog) -> None:
+    """While one thread writes, others of the same process read, several at once."""
+    held = threading.Barrier(4)
+
+    def read() -> None:
+        with catalog._database._connections.one():
+            held.wait(20)  # passes only if three have a connection, beside the one that writes
+        catalog.subscriptions()
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    with catalog._database.writing():
+        for reader in readers:
+            reader.start()
+        held.wait(20)
+        for reader in readers:
+            reader.join(20)
+    assert not any(reader.is_alive() for reader in readers)
+
+
+def test_threads_that_write_and_read(catalog: Catalog) -> None:
+    """A transaction is that of its thread: what others read is never half of it."""
+    wrong: list[Any] = []
+
+    def write(who: int) -> None:
+        for n in range(10):
+            new = [f"{who}-{n}-{part}" for part in range(3)]
+            catalog.subscribe_many(
+                [NewSubscription(name, "photons", "filters", "select", "", SPEC) for name in new]
+            )
+
+    def read() -> None:
+        for _ in range(40):
+            count = len(catalog.subscriptions())
+            if count % 3:
+                wrong.append(count)
+
+    work = [*(threading.Thread(target=write, args=(who,)) for who in range(3))]
+    work += [threading.Thread(target=read) for _ in range(5)]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    assert wrong == []
+    assert len(catalog.subscriptions()) == 90
 
 
 # --- streams ---

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -185,12 +187,36 @@ def test_metrics(http: httpx.Client, layout: Layout) -> None:
     assert first[f"anabranch_batches_total{labels}"] == "2"
     assert float(first[f"anabranch_batch_age_seconds{labels}"]) < 60
     assert first['anabranch_subscriptions{stream="photons",kind="select"}'] == "2"
-    assert first['anabranch_results_total{stream="photons",kind="select",subscription="all"}'] == "3"
+    assert first['anabranch_results_total{stream="photons",kind="select",subscription="all"}'] == "0"
     http.post("/api/subscriptions", json={"name": 'q"\\', "query": "SELECT ra FROM photons"})
     deliver(layout, 2, [3], [["all"]], dead=[("late", "x")])
     second = values()
-    assert second['anabranch_results_total{stream="photons",kind="select",subscription="all"}'] == "4"
+    assert second['anabranch_results_total{stream="photons",kind="select",subscription="all"}'] == "1"
     assert second['anabranch_results_total{stream="photons",kind="select",subscription="q\\"\\\\"}'] == "0"
+
+
+def test_metrics_read_no_results_from_before_the_start(http: httpx.Client, layout: Layout) -> None:
+    """However long the job has been running. Subscriptions that ended long ago have no series."""
+    shutil.rmtree(layout.results("photons", "select"))  # whoever reads one of these fails
+    http.post("/api/subscriptions", json={"name": "short", "query": "SELECT ra FROM photons"})
+    for name in ("vela", "short"):
+        http.delete(f"/api/subscriptions/{name}")
+    with sqlite3.connect(layout.catalog) as database:
+        database.execute("UPDATE subscriptions SET cancelled = '2020-01-01' WHERE name = 'vela'")
+    deliver(layout, 2, [20, 21], [["all"], ["all", "short"]], dead=[("late", "{}")])
+    counted = [line for line in http.get("/metrics").text.splitlines() if "results_total{" in line]
+    assert [line.partition("subscription=")[2] for line in counted] == ['"all"} 2', '"short"} 1']
+
+
+def test_all_results_are_counted_where_a_list_asks_for_it(http: httpx.Client, layout: Layout) -> None:
+
+    def counts() -> list[int | None]:
+        page = http.get("/api/subscriptions", params={"counts": True}).json()
+        return [each["results"] for each in page["subscriptions"]]
+
+    assert counts() == [2, 3]  # those from before the start, too
+    deliver(layout, 2, [20, 21], [["all"], ["all"]], dead=[("late", "{}")])
+    assert counts() == [2, 5]
 
 
 def test_metrics_of_a_family_that_is_set_apart(http: httpx.Client, service: JobService) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 
 import httpx
 import pytest
 
 from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.entries import NewSubscription
 from anabranch.model.control_log import Activate, Cancel
+from anabranch.model.subscription import Subscription
 from anabranch.results.layout import Layout
 from anabranch.results.manifests import Manifest
+from anabranch.service import query_checks
 from anabranch.service.job_service import JobService
 from anabranch.service.monitor import plan_of
 from tests.cli.conftest import Command, anabranch  # noqa: F401
@@ -168,6 +172,48 @@ def test_the_document_names_every_path_and_metric(http: httpx.Client) -> None:
     assert set(re.findall(r"`((?:GET|POST|DELETE) /\S+)`", text)) == known
     metrics = set(re.findall(r"^# TYPE (\S+)", http.get("/metrics").text, re.M))
     assert set(re.findall(r"`(anabranch_\w+)`", text)) == metrics
+
+
+@pytest.mark.parametrize("time", [10**400, -(10**400), 1e300, "1e999", "9" * 5_000, 2**63, "soon", "nan"])
+def test_times_that_are_none(http: httpx.Client, time: float | str) -> None:
+    asked = {"name": "t", "query": "SELECT ra FROM photons", "activate": time}
+    refused = http.post("/api/subscriptions", json=asked)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "request")
+    assert len(refused.text) < 1_000
+    assert http.delete("/api/subscriptions/vela", params={"at": str(time)}).status_code == 400
+    assert http.get("/api/subscriptions/vela").json()["state"] == "active"
+
+
+def test_a_query_that_takes_too_long_or_is_too_large(
+    http: httpx.Client,
+    service: JobService,
+    monkeypatch: pytest.MonkeyPatch,
+    tokens: dict[str, dict[str, str]],
+) -> None:
+    """It is refused, and somebody else's is checked meanwhile."""
+    monkeypatch.setattr(query_checks, "CHECK_S", 0.3)
+    bind, over = service.bind, threading.Event()
+
+    def slow(subscription: Subscription) -> NewSubscription:
+        if "slow" in subscription.query:
+            over.wait(20)
+        return bind(subscription)
+
+    monkeypatch.setattr(service, "bind", slow)
+
+    def status(query: str, who: str, path: str = "check") -> int:
+        body = {"query": query} if path == "check" else {"query": query, "name": "new"}
+        return http.post(f"/api/{path}", json=body, headers=tokens[who]).status_code
+
+    fine = "SELECT ra FROM photons"
+    assert [status("SELECT slow FROM photons", "ann", path) for path in ("check", "subscriptions")] == [
+        400
+    ] * 2
+    assert status(fine, "bob") == status(fine, "root") == 200
+    assert status(fine, "ann") == 400  # hers is still being checked
+    over.set()
+    assert status("SELECT ra FROM photons WHERE " + "en > 1 AND " * 15_000 + "en > 1", "bob") == 413
+    assert status("x" * 300_000, "bob") == 413
 
 
 def test_a_receiver(http: httpx.Client) -> None:

@@ -229,6 +229,13 @@ class Catalog:
         rows = self._database.read(f"{_SELECT} WHERE {where} ORDER BY number", *given.values())
         return [entry_of(row) for row in rows]
 
+    def lately_active(self, seconds: float) -> list[Entry]:
+        """Returns those that are active, or were cancelled so many seconds ago at most."""
+        rows = self._database.read(
+            f"{_SELECT} WHERE state = ? OR cancelled > ? ORDER BY number", ACTIVE, now(-seconds)
+        )
+        return [entry_of(row) for row in rows]
+
     def page(
         self,
         after: int,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -30,6 +30,9 @@ T = TypeVar("T")
 Address = Path | str
 
 Row = dict[str, Any]
+
+#: So many threads use a database at once; one of them may write. A connection is opened when it is needed.
+MOST_CONNECTIONS = 4
 
 
 class Backend(Protocol):
@@ -79,20 +82,58 @@ def exists(address: Address) -> bool:
         return backend.exists()
 
 
-def now() -> str:
+def now(later_s: float = 0.0) -> str:
     """Returns the time of this machine as the catalog keeps it: 2026-01-31T12:00:00.000Z"""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    moment = datetime.now(UTC) + timedelta(seconds=later_s)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Connections:
+    """A few connections: each is used by one thread at a time, and a thread waits where all are in use."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._idle: list[Any] = []
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def one(self) -> Iterator[list[Any]]:
+        """A list with a connection, which the user may replace by another."""
+        with self._free:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            used = [self._backend.connect() if connection is None else connection]
+            try:
+                yield used
+            finally:
+                with self._lock:
+                    keep = not self._closed and not self._backend.lost(used[0])
+                    if keep:
+                        self._idle.append(used[0])
+                if not keep:
+                    used[0].close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
 
 class Database:
-    """A connection that may be used from several threads, one at a time; each process opens its own."""
+    """A database that may be used from several threads; each process opens its own. One thread writes at a
+    time; threads that read wait for none, as long as there are connections.
+    """
 
     def __init__(self, address: Address) -> None:
         self._backend = backend_of(address)
-        self._lock = threading.RLock()
-        self._writing = False
+        self._connections = Connections(self._backend)
+        self._write_lock = threading.Lock()
+        self._thread = threading.local()  # .connection: that of the transaction of this thread
         with _our_errors(self._backend):
-            self._connection = self._backend.connect()
             self._prepare()
 
     @property
@@ -101,19 +142,31 @@ class Database:
         return self._backend.shown
 
     def close(self) -> None:
-        self._connection.close()
+        self._connections.close()
 
     def __del__(self) -> None:
         with suppress(Exception):
-            self._connection.close()
+            self._connections.close()
 
     def read(self, statement: str, *values: Any) -> list[Row]:
-        def rows() -> list[Row]:
-            fetched: list[Row] = self._backend.run(self._connection, statement, values).fetchall()
+        def rows(connection: Any) -> list[Row]:
+            fetched: list[Row] = self._backend.run(connection, statement, values).fetchall()
             return fetched
 
-        with self._lock, _our_errors(self._backend):
-            return rows() if self._writing else self._reconnecting(rows)
+        with _our_errors(self._backend):
+            if self._writing:
+                return rows(self._connection)
+            with self._connections.one() as used:
+                return self._reconnecting(used, rows)
+
+    @property
+    def _connection(self) -> Any:
+        """The connection of the transaction of this thread; None outside of `writing`."""
+        return getattr(self._thread, "connection", None)
+
+    @property
+    def _writing(self) -> bool:
+        return self._connection is not None
 
     def read_value(self, statement: str, *values: Any) -> Any:
         """Returns the only column of the first row, None where there is no row."""
@@ -143,30 +196,30 @@ class Database:
         """A short transaction. One process writes at a time: what is read in it is still true when it
         commits.
         """
-        with self._lock, _our_errors(self._backend):
-            self._reconnecting(lambda: self._backend.begin(self._connection))
-            self._writing = True
+        with self._write_lock, _our_errors(self._backend), self._connections.one() as used:
+            self._reconnecting(used, self._backend.begin)
+            self._thread.connection = used[0]
             try:
                 yield self
-                self._backend.run(self._connection, "COMMIT", ())
+                self._backend.run(used[0], "COMMIT", ())
             except BaseException:
                 with suppress(*self._backend.failures):
-                    self._backend.run(self._connection, "ROLLBACK", ())
+                    self._backend.run(used[0], "ROLLBACK", ())
                 raise
             finally:
-                self._writing = False
+                self._thread.connection = None
 
-    def _reconnecting(self, work: Callable[[], T]) -> T:
+    def _reconnecting(self, used: list[Any], work: Callable[[Any], T]) -> T:
         """Tries once more on a new connection if the server had ended the old one, where nothing was changed
         yet.
         """
         try:
-            return work()
+            return work(used[0])
         except self._backend.failures:
-            if not self._backend.lost(self._connection):
+            if not self._backend.lost(used[0]):
                 raise
-            self._connection = self._backend.connect()
-            return work()
+            used[0] = self._backend.connect()
+            return work(used[0])
 
     def _prepare(self) -> None:
         """Takes the steps that are missing, all of them or none."""
@@ -187,7 +240,12 @@ class Database:
 
     def _format(self) -> int:
         """Returns 0 where there is nothing yet."""
-        if not self._backend.has_tables(self._connection):
+        if self._writing:
+            there = self._backend.has_tables(self._connection)
+        else:
+            with self._connections.one() as used:
+                there = self._reconnecting(used, self._backend.has_tables)
+        if not there:
             return 0
         return int(self.read_value("SELECT value FROM meta WHERE key = 'format'") or 0)
 

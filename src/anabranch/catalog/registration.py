@@ -61,16 +61,29 @@ def register(
 ) -> list[int]:
     """Adds all of them or, if one cannot be added, none. Returns their numbers.
 
+    What `owner`, `limit` and `reach` are, `register_bound` says.
+    """
+    bound = [bind_subscription(subscription, streams) for subscription in subscriptions]
+    return register_bound(catalog, delivered, streams, bound, owner, limit, reach)
+
+
+def register_bound(
+    catalog: Catalog,
+    delivered: Delivered,
+    streams: Mapping[str, Stream],
+    bound: Iterable[NewSubscription],
+    owner: str | None = None,
+    limit: int | None = None,
+    reach: str | None = None,
+) -> list[int]:
+    """Adds queries that are bound already, all of them or none. Returns their numbers.
+
     `owner` is whose token asks; `limit` is how many active subscriptions an owner may have; `reach` says
     where results may be sent to: those of an owner to public addresses, if nothing else is said.
     """
     reach = reach or (ANY_ADDRESS if owner is None else PUBLIC_ADDRESS)
     activation = _Activation(catalog, delivered, streams)
-    new = []
-    for subscription in subscriptions:
-        bound = bind_subscription(subscription, streams)
-        new.append(activation.settled(_owned(bound, owner, reach)))
-    return catalog.subscribe_many(new, limit)
+    return catalog.subscribe_many([activation.settled(_owned(one, owner, reach)) for one in bound], limit)
 
 
 def bind_subscription(subscription: Subscription, streams: Mapping[str, Stream]) -> NewSubscription:

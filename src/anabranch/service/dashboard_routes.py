@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Query, Request
 
 from anabranch.chain.json_rows import json_row
 from anabranch.families.registry import family as family_of
+from anabranch.model.subscription import Subscription
 from anabranch.service.access import AnyCaller, Viewer
 from anabranch.service.batch_history import DEFAULT_SPAN_S, LONGEST_SPAN_S, BatchHistory
 from anabranch.service.current_results import CurrentResults
@@ -29,7 +30,7 @@ from anabranch.service.errors import Refused
 from anabranch.service.models import ColumnFacts
 from anabranch.service.plan_boxes import PlanBoxes
 from anabranch.service.positions import Positions
-from anabranch.service.routes import REFUSALS, Name, service_of
+from anabranch.service.routes import REFUSALS, Name, checks_of, service_of
 
 api = APIRouter(prefix="/api", responses=REFUSALS)
 
@@ -43,10 +44,10 @@ def who(caller: AnyCaller) -> CallerFacts:
 
 
 @api.post("/check", tags=["subscriptions"])
-def check(request: Request, caller: AnyCaller, given: QueryRequest) -> QueryFacts:
+async def check(request: Request, caller: AnyCaller, given: QueryRequest) -> QueryFacts:
     """Whether a query would be taken, and what its results would look like. Nothing is registered."""
     service = service_of(request)
-    new = service.bind(given.query)
+    new = await checks_of(request).bound(caller, Subscription("checked", given.query))
     _, shown = family_of(new.family).shown(service.stream(new.stream), new.spec)
     columns = [ColumnFacts(name=each.column.name, type=each.column.type.value) for each in shown]
     return QueryFacts(stream=new.stream, family=new.family, kind=new.kind, columns=columns)

@@ -49,7 +49,9 @@ def response_to(error: Exception) -> JSONResponse:
         case JobError():
             return envelope(400, "request", str(error))
         case RequestValidationError():
-            return envelope(422, "request", "; ".join(map(_in_words, error.errors())))
+            large = any(map(_is_large_query, error.errors()))
+            said = "; ".join(map(_in_words, error.errors()))
+            return envelope(413, "size", said) if large else envelope(422, "request", said)
         case HTTPException():
             code = CODES.get(error.status_code, "request")
             return envelope(error.status_code, code, str(error.detail), headers=dict(error.headers or {}))
@@ -97,6 +99,10 @@ def _position(error: QueryError) -> dict[str, int] | None:
         "line": before.count("\n") + 1,
         "column": column,
     }
+
+
+def _is_large_query(wrong: dict[str, Any]) -> bool:
+    return wrong.get("type") == "string_too_long" and tuple(wrong.get("loc", ()))[-1:] == ("query",)
 
 
 def _in_words(wrong: dict[str, Any]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from anabranch.catalog.catalog import Catalog
@@ -20,7 +19,7 @@ from anabranch.catalog.entries import (
     dump_stream,
 )
 from anabranch.catalog.receivers import Receivers
-from anabranch.catalog.registration import bind_subscription, register
+from anabranch.catalog.registration import bind_subscription, register_bound
 from anabranch.catalog.tokens import Role, Tokens
 from anabranch.job.declarations import stored_time
 from anabranch.language.wxquery.recognise import is_wxquery
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     from anabranch.spark.measures import Measure
 
 
+#: Times are stored in 64 bits.
+LATEST = 2**63
 #: What a user is told of a try that failed. The reason would say which machines and ports are there.
 DELIVERY_FAILED = "the last try failed; it is tried again (the operator of the service sees the reason)"
 
@@ -115,23 +116,20 @@ class JobService:
 
     # subscriptions
 
-    def bind(self, query: str) -> NewSubscription:
-        """Returns a query as it would be registered, under any name; JobError if it would be refused."""
-        return bind_subscription(Subscription("checked", query), self.catalog.streams())
+    def bind(self, subscription: Subscription) -> NewSubscription:
+        """Returns a query as it would be registered; JobError if it would be refused."""
+        return bind_subscription(subscription, self.catalog.streams())
 
-    def subscribe(
-        self, caller: Caller, name: str, query: str, activate: Moment | None, deliver: str | None = None
-    ) -> Entry:
-        """Registers a query, with the refusals that the command line gives."""
+    def subscribe(self, caller: Caller, bound: NewSubscription) -> Entry:
+        """Registers a query that is bound, with the refusals that the command line gives."""
         admin = caller.role is Role.ADMIN
-        if deliver is not None and not (admin or self.private_receivers):
-            check_public(deliver)
-        subscription = Subscription(name, query, activate, deliver=deliver)
+        if bound.receiver is not None and not (admin or self.private_receivers):
+            check_public(bound.receiver)
         limit, reach = (None, ANY_ADDRESS) if admin else (self.limits.subscriptions, PUBLIC_ADDRESS)
         streams = self.catalog.streams()
         try:
-            (number,) = register(
-                self.catalog, self.deliveries, streams, [subscription], caller.owner, limit, reach
+            (number,) = register_bound(
+                self.catalog, self.deliveries, streams, [bound], caller.owner, limit, reach
             )
         except NameTaken as taken:
             raise self._name_taken(caller, taken) from None
@@ -201,13 +199,14 @@ class JobService:
 
 def moment_of(value: Time | str | None, what: str) -> Moment | None:
     """Returns a time as JSON or a query string has it: a number, or a date in a text."""
-    if value is None or (isinstance(value, int | float) and isfinite(value)):
+    if value is None:
         return value
     for read in (int, float, datetime.fromisoformat):
         try:
-            moment = read(str(value))
+            moment = value if isinstance(value, int | float) else read(value)
         except ValueError:
             continue
-        if isinstance(moment, datetime) or isfinite(moment):
+        if isinstance(moment, datetime) or abs(moment) < LATEST:
             return moment
-    raise JobError(f"{what} {value} is not a time: give a number, or a date such as 2026-01-31T12:00:00Z")
+    shown = f"{value!s:.60}" if isinstance(value, str | float) else "so large a number"
+    raise JobError(f"{what} {shown} is not a time: give a number, or a date such as 2026-01-31T12:00:00Z")

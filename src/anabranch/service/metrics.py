@@ -1,7 +1,8 @@
 """What Prometheus reads at /metrics.
 
 It comes from the last manifest of every branch of a stream, the catalog, and Spark. Results are counted batch
-by batch; each file of results is read once.
+by batch, from the start of the service on, as Prometheus expects of a counter. A subscription that has ended
+keeps its series for an hour.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from anabranch.service.job_service import JobService
 
 Sample = tuple[dict[str, str], float]
 
+#: How long one request may read results to count them; the next one goes on.
+AT_ONCE_S = 2.0
+#: How long a subscription that has ended is still shown.
+SHOWN_AFTER_END_S = 3_600.0
+
 BOOKS = {
     "rows_in": ("rows_in_total", "Rows that came in."),
     "processed": ("items_total", "Items that were processed."),
@@ -30,17 +36,68 @@ BOOKS = {
 }
 
 
+class ResultCounts:
+    """Counts result rows per subscription, from some batch of each branch on. Each file is read once. May be
+    used from several threads.
+    """
+
+    def __init__(self, service: JobService, first: dict[str, int], at_once_s: float) -> None:
+        self.service, self.first, self.at_once_s = service, first, at_once_s
+        self._counts: dict[tuple[str, str], Counter[str]] = {}  # by branch and table
+        self._read: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
+
+    def of(self, entries: list[Entry]) -> list[int | None]:
+        """Counts the results of each; None where there was no time to read all files. The next call goes on
+        there.
+        """
+        streams, branch_of = self.service.catalog.streams(), cache(self.service.layout.branch)
+        deadline = time.monotonic() + self.at_once_s
+        out: list[int | None] = []
+        with self._lock:
+            complete: dict[tuple[str, str], bool] = {}
+            for entry in entries:
+                table, _ = family_of(entry.family).shown(streams[entry.stream], entry.spec)
+                key = (branch_of(entry.stream, entry.family), table)
+                if key not in complete:
+                    complete[key] = self._catch_up(*key, deadline)
+                out.append(self._counts[key][entry.label] if complete[key] else None)
+        return out
+
+    def _catch_up(self, branch: str, table: str, deadline: float) -> bool:
+        """Adds the batches that came since the last time; whether these are all."""
+        key = (branch, table)
+        counts = self._counts.setdefault(key, Counter())
+        first = self._read.get(key, self.first.get(branch, 0) - 1) + 1
+        for batch in range(first, self.service.deliveries.latest(branch) + 1):
+            if time.monotonic() > deadline:
+                return False
+            manifest = self.service.deliveries.manifest(branch, batch)
+            if manifest is not None:
+                counts.update(self.service.deliveries.counts_of(manifest, table))
+            self._read[key] = batch
+        return True
+
+
 class Metrics:
     """One per service; may be used from several threads."""
 
     def __init__(self, service: JobService) -> None:
         self.service = service
-        self._counts: dict[tuple[str, str], Counter[str]] = {}  # by branch and table
-        self._read: dict[tuple[str, str], int] = {}
-        self._lock = threading.Lock()
+        latest = {
+            branch: service.deliveries.latest(branch) + 1
+            for name in service.catalog.streams()
+            for branch in service.layout.branches(name)
+        }
+        self._since_start = ResultCounts(service, latest, AT_ONCE_S)
+        self._total = ResultCounts(service, {}, AT_ONCE_S)
+
+    def counts(self, entries: list[Entry]) -> list[int | None]:
+        """Counts all results of each, since its first; None where that is not known yet."""
+        return self._total.of(entries)
 
     def text(self, listeners: int) -> str:
-        entries = self.service.catalog.subscriptions(state=None)
+        entries = self.service.catalog.lately_active(SHOWN_AFTER_END_S)
         lines = [
             *self._delivered(),
             *self._measured(),
@@ -89,34 +146,9 @@ class Metrics:
         yield from _family("behind_items", "Items in the source that are not read yet.", "gauge", behind)
 
     def _results(self, entries: list[Entry]) -> Iterator[Sample]:
-        for entry, count in zip(entries, self.counts(entries), strict=True):
-            yield {"stream": entry.stream, "kind": entry.kind, "subscription": entry.label}, count
-
-    def counts(self, entries: list[Entry]) -> list[int]:
-        """Counts the results of each."""
-        streams, branch_of = self.service.catalog.streams(), cache(self.service.layout.branch)
-        out: list[int] = []
-        with self._lock:
-            fresh: set[tuple[str, str]] = set()
-            for entry in entries:
-                table, _ = family_of(entry.family).shown(streams[entry.stream], entry.spec)
-                key = (branch_of(entry.stream, entry.family), table)
-                if key not in fresh:
-                    self._catch_up(*key)
-                    fresh.add(key)
-                out.append(self._counts[key][entry.label])
-        return out
-
-    def _catch_up(self, branch: str, table: str) -> None:
-        """Adds the batches that came since the last time."""
-        key = (branch, table)
-        counts = self._counts.setdefault(key, Counter())
-        first, latest = self._read.get(key, -1) + 1, self.service.deliveries.latest(branch)
-        for batch in range(first, latest + 1):
-            manifest = self.service.deliveries.manifest(branch, batch)
-            if manifest is not None:
-                counts.update(self.service.deliveries.counts_of(manifest, table))
-            self._read[key] = batch
+        for entry, count in zip(entries, self._since_start.of(entries), strict=True):
+            if count is not None:
+                yield {"stream": entry.stream, "kind": entry.kind, "subscription": entry.label}, count
 
 
 def _labels(branch: str) -> dict[str, str]:

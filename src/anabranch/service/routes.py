@@ -9,11 +9,13 @@ import io
 from typing import Annotated, Any
 
 import pyarrow as pa
+from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from anabranch.catalog.entries import ACTIVE
 from anabranch.chain.json_rows import json_row
+from anabranch.model.subscription import Subscription
 from anabranch.results.pages import Cursor, Page
 from anabranch.service.access import Access, AnyCaller, Editor, Viewer
 from anabranch.service.errors import Refused
@@ -31,6 +33,7 @@ from anabranch.service.models import (
     SubscriptionPage,
     SubscriptionRequest,
 )
+from anabranch.service.query_checks import QueryChecks
 
 ARROW = "application/vnd.apache.arrow.stream"
 #: Headers of a page in Arrow, for what JSON says in its body.
@@ -66,6 +69,11 @@ Rows = Annotated[int, Query(ge=1, le=MAX_ROWS, description="At most so many rows
 def service_of(request: Request) -> JobService:
     service: JobService = request.app.state.service
     return service
+
+
+def checks_of(request: Request) -> QueryChecks:
+    checks: QueryChecks = request.app.state.checks
+    return checks
 
 
 # --- streams ---
@@ -131,15 +139,21 @@ def list_subscriptions(
 
 
 @api.post("/subscriptions", tags=["subscriptions"], status_code=201)
-def register(request: Request, caller: Editor, new: SubscriptionRequest) -> SubscriptionFacts:
+async def register(request: Request, caller: Editor, new: SubscriptionRequest) -> SubscriptionFacts:
     """Registers a query. On a stream that runs, it takes effect within two batches."""
     service = service_of(request)
     activate = moment_of(new.activate, "activate")
-    entry = service.subscribe(caller, new.name, new.query, activate, new.deliver)
-    facts = service.facts(caller, entry)
-    if facts.delivery is not None:
-        facts.delivery.secret = service.receivers.secret(entry.number)
-    return facts
+    subscription = Subscription(new.name, new.query, activate, deliver=new.deliver)
+    bound = await checks_of(request).bound(caller, subscription)
+
+    def added() -> SubscriptionFacts:
+        entry = service.subscribe(caller, bound)
+        facts = service.facts(caller, entry)
+        if facts.delivery is not None:
+            facts.delivery.secret = service.receivers.secret(entry.number)
+        return facts
+
+    return await to_thread.run_sync(added)
 
 
 @api.get("/subscriptions/{name:path}", tags=["subscriptions"])

@@ -23,6 +23,7 @@ from anabranch.service.job_service import JobService
 from anabranch.service.metrics import Metrics
 from anabranch.service.plan_boxes import PlanBoxes
 from anabranch.service.positions import Positions
+from anabranch.service.query_checks import QueryChecks
 
 #: How long open connections get when the service stops.
 GRACE_S = 2
@@ -48,6 +49,7 @@ def make_app(service: JobService) -> FastAPI:
         generate_unique_id_function=_operation,
     )
     app.state.service, app.state.access, app.state.metrics = service, Access(service), Metrics(service)
+    app.state.checks = QueryChecks(service)
     app.state.history, app.state.current_results = BatchHistory(service), CurrentResults()
     app.state.positions, app.state.plan_boxes = Positions(service), PlanBoxes(service.plan)
     app.add_middleware(Admission, access=app.state.access)
