@@ -44,11 +44,11 @@ def test_overview_follows_the_streams(page: Page) -> None:
         "Time per batch",
         "Lag",
         "Subscriptions",
-        "Sharing saves",
+        "Conditions",
     ):
         assert what in tiles
     page.wait(lambda: "photons" in page.text("#throughput .legend"), "the chart")
-    page.wait(lambda: "one by one" in page.text("#saving"), "what sharing saves")
+    page.wait(lambda: "tested on every item" in page.text("#saving"), "what is shared")
     assert "moving" in page.text("#kinds")
 
 

@@ -52,7 +52,7 @@ def test_many_siblings_become_one_box_that_opens_by_pages() -> None:
     tree = PlanTree(plan([None] * 280))
     root, folded = tree.boxes("s", {})
     assert (root.subscriptions, folded.folded, folded.subscriptions) == (280, 280, 280)
-    assert (folded.low, folded.high, folded.cpu_us) == (0.0, 6.0, 280.0)
+    assert (folded.low, folded.high) == (0.0, 6.0)
     opened = tree.boxes("s", {folded.key: folded.opens})
     assert len(opened) == 1 + PAGE + 1
     assert (opened[-1].folded, opened[-1].opens) == (280 - PAGE, 2 * PAGE)
@@ -107,10 +107,9 @@ def test_a_tree_is_built_once_per_plan() -> None:
     plans.pop(0)
     assert boxes.page("", {}, "").boxes[1].key == before  # what is open stays open
     assert boxes.tree().savings.model_dump() == {
-        "cpu_alone_us": 6.0,
-        "cpu_shared_us": 2.0,
         "subscriptions": 2,
         "conditions": 2,
+        "tested_on_every_item": 1,
     }
 
 
@@ -147,3 +146,14 @@ def test_over_http(http: httpx.Client) -> None:
     assert http.get("/api/plan/boxes", params={"open": "x:y"}).status_code == 422
     assert http.get("/api/plan/boxes", params={"open": ".filters:20"}).status_code == 200
     assert http.get("/api/plan/savings").json()["subscriptions"] == 2
+
+
+def test_no_cost_is_shown_that_was_not_measured(http: httpx.Client) -> None:
+    """The cost model's CPU decides what is shared; measured, it is something else."""
+    for path in ("/api/plan/savings", "/api/plan/boxes", "/api/progress"):
+        assert "cpu" not in http.get(path).text.lower(), path
+    assert http.get("/api/plan/savings").json() == {
+        "subscriptions": 2,
+        "conditions": 2,
+        "tested_on_every_item": 1,
+    }

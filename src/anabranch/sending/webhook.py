@@ -22,11 +22,11 @@ from urllib.parse import urlsplit
 import anyio
 import httpcore
 import httpx
-from anyio import to_thread
 
 from anabranch.model.errors import JobError
 from anabranch.model.receiver import Topic, receiver_of
 from anabranch.sending.signature import HEADER, signature
+from anabranch.sending.threads import in_thread
 
 CONNECT_S = 5.0
 #: How long one try may take, up to the answer.
@@ -147,7 +147,7 @@ class Webhooks:
         try:
             addresses = [str(ipaddress.ip_address(host))]
         except ValueError:
-            addresses = await to_thread.run_sync(self._lookup, host, abandon_on_cancel=True, limiter=lookups)
+            addresses = await in_thread(lambda: self._lookup(host), lookups)
         if not private and not all(map(is_public, addresses)):
             raise SendFailed(_not_public(host))
         return addresses

@@ -240,7 +240,6 @@ class PlanBox(BaseModel):
     title: Annotated[str, Field(description="The condition; empty where conditions are folded.")]
     low: float | None
     high: float | None
-    cpu_us: Annotated[float | None, Field(description="CPU for 1,000 items.")]
     subscriptions: Annotated[int, Field(description="That ask for it; folded: that depend on any of them.")]
     names: Annotated[list[str], Field(description="The first of these subscriptions.")]
     on_way: Annotated[bool, Field(description="It is on the way to the subscription asked for.")] = False
@@ -267,7 +266,6 @@ class PlanPage(BaseModel):
                             "title": "photons",
                             "low": 1000.0,
                             "high": 1000.0,
-                            "cpu_us": None,
                             "subscriptions": 280,
                             "names": [],
                         },
@@ -278,7 +276,6 @@ class PlanPage(BaseModel):
                             "title": "",
                             "low": 4.0,
                             "high": 4.0,
-                            "cpu_us": 41000.0,
                             "subscriptions": 280,
                             "names": ["sky_000", "sky_001"],
                             "folded": 280,
@@ -299,17 +296,16 @@ class PlanPage(BaseModel):
 
 
 class Savings(BaseModel):
-    """What sharing saves: CPU of selections and aggregates for 1,000 items, one by one and shared."""
+    """What selections and aggregates share, in counts: conditions are tested once for all subscriptions that
+    need them, and most of them only on what passed another one.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [
-                {"cpu_alone_us": 41000.0, "cpu_shared_us": 9000.0, "subscriptions": 300, "conditions": 280}
-            ]
+            "examples": [{"subscriptions": 300, "conditions": 280, "tested_on_every_item": 12}]
         }
     )
 
-    cpu_alone_us: float
-    cpu_shared_us: float
     subscriptions: int
     conditions: int
+    tested_on_every_item: int

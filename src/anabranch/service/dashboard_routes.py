@@ -141,6 +141,6 @@ def _opened(text: str) -> tuple[str, int]:
 
 @api.get("/plan/savings", tags=["plan"])
 def savings(request: Request, caller: Viewer) -> Savings:
-    """What sharing saves, by the cost model."""
+    """What selections and aggregates share, in counts."""
     boxes: PlanBoxes = request.app.state.plan_boxes
     return boxes.tree().savings

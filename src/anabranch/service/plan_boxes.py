@@ -65,13 +65,13 @@ class PlanTree:
         self.streams: dict[str, int] = {}
         self._siblings: dict[str | int, list[Siblings]] = {}
         self._sort()
-        self.summary: list[str] = plan["summary"]
-        costs = plan["subscriptions"]
+        # CPU comes from the cost model, not from a measurement: it decides what is shared, and is not shown
+        self.summary: list[str] = [line for line in plan["summary"] if not line.startswith("CPU ")]
+        filters = [one for one in self.groups if one["family"] == "filters"]
         self.savings = Savings(
-            cpu_alone_us=sum(one["cpu_alone_us"] for one in costs),
-            cpu_shared_us=sum(one["cpu_shared_us"] for one in costs),
-            subscriptions=len(costs),
-            conditions=sum(one["family"] == "filters" for one in self.groups),
+            subscriptions=sum(len(one["subscriptions"]) for one in filters),
+            conditions=len(filters),
+            tested_on_every_item=sum(one["parent"] is None for one in filters),
         )
 
     def _sort(self) -> None:
@@ -151,7 +151,6 @@ class PlanTree:
             title=stream,
             low=1000.0,
             high=1000.0,
-            cpu_us=None,
             names=[],
             subscriptions=self.streams[stream],
         )
@@ -165,7 +164,6 @@ class PlanTree:
             title=group["shared"],
             low=group["rows"],
             high=group["rows"],
-            cpu_us=group["cpu_us"],
             names=[one["name"] for one in group["subscriptions"][:MOST_NAMES]],
             subscriptions=len(group["subscriptions"]),
             on_way=on_way,
@@ -173,7 +171,6 @@ class PlanTree:
 
     def _folded(self, siblings: Siblings, folded: Sequence[int], above: str, many: int) -> PlanBox:
         rows = [rows for index in folded if (rows := self.groups[index]["rows"]) is not None]
-        costs = [cost for index in folded if (cost := self.groups[index]["cpu_us"]) is not None]
         names = [one["name"] for index in folded[:MOST_NAMES] for one in self.groups[index]["subscriptions"]]
         return PlanBox(
             key=siblings.key,
@@ -182,7 +179,6 @@ class PlanTree:
             title="",
             low=min(rows, default=None),
             high=max(rows, default=None),
-            cpu_us=sum(costs) if costs else None,
             names=names[:MOST_NAMES],
             subscriptions=sum(self.subscriptions[index] for index in folded),
             folded=len(folded),

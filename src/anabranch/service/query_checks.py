@@ -7,10 +7,10 @@ is answered after CHECK_S seconds, and keeps one thread busy at most, so that ot
 from __future__ import annotations
 
 import anyio
-from anyio import to_thread
 
 from anabranch.catalog.entries import NewSubscription
 from anabranch.model.subscription import Subscription
+from anabranch.sending.threads import in_thread
 from anabranch.service.errors import Refused
 from anabranch.service.job_service import Caller, JobService
 
@@ -29,9 +29,7 @@ class QueryChecks:
         threads = self._threads.setdefault(caller.owner or "", anyio.CapacityLimiter(1))
         try:
             with anyio.fail_after(CHECK_S):
-                return await to_thread.run_sync(
-                    self.service.bind, subscription, abandon_on_cancel=True, limiter=threads
-                )
+                return await in_thread(lambda: self.service.bind(subscription), threads)
         except TimeoutError:
             raise Refused(
                 400,

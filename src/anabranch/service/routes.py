@@ -260,6 +260,7 @@ PLAN = {
         }
     ],
     "subscriptions": [{"name": "hot", "cpu_alone_us": 10333.3, "cpu_shared_us": 10333.3}],
+    "messages": {"photons": {"nearest": {"forwarded": 12}}},
 }
 METRICS = 'anabranch_items_total{stream="photons"} 20000\n'
 

@@ -1,4 +1,4 @@
-// Overview: throughput, latency, lag, subscriptions by kind, what sharing saves.
+// Overview: throughput, latency, lag, subscriptions by kind, what is shared.
 
 import { get } from "./api.js";
 import { lineChart, unbroken } from "./chart.js";
@@ -35,7 +35,7 @@ export function overview() {
   const throughput = lineChart(byId("throughput"), "Items per second", (value) => number(value === null ? null : Math.round(value)));
   const latency = lineChart(byId("latency"), "Seconds per batch", seconds, seconds);
   const span = () => Number(byId("span").value);
-  let saved = null; // what sharing saves, or a text that says why that is not shown
+  let saved = null; // what is shared, or a text that says why that is not shown
 
   function drawTiles(page) {
     const streams = byStream(page.branches);
@@ -46,7 +46,7 @@ export function overview() {
     const behind = page.branches.map((one) => one.behind).filter((one) => one !== null);
     const ages = page.branches.map((one) => one.age_seconds);
     const active = Object.values(page.subscriptions).reduce((sum, one) => sum + one, 0);
-    const less = saved && saved.cpu_alone_us ? `${Math.round(100 * (1 - saved.cpu_shared_us / saved.cpu_alone_us))} %` : "–";
+    const conditions = saved && saved.conditions ? number(saved.conditions) : "–";
     fill(
       byId("tiles"),
       tile(number(Math.round(items)), "Items per second", count(streams.length, "stream")),
@@ -55,7 +55,7 @@ export function overview() {
       tile(seconds(lags.length ? Math.max(...lags) : ages.length ? Math.max(...ages) : null), "Lag",
         lags.length ? "now minus the last item's time" : behind.length ? `${number(Math.max(...behind))} items not read` : "since the last batch"),
       tile(number(active), "Subscriptions", "active now"),
-      tile(less, "Sharing saves", "of the CPU without it"),
+      tile(conditions, "Conditions", conditions === "–" ? "" : `for ${count(saved.subscriptions, "subscription")}`),
     );
   }
 
@@ -71,16 +71,18 @@ export function overview() {
 
   function drawSaving() {
     if (typeof saved === "string") { fill(byId("saving"), el("p", { class: "note" }, saved)); return; }
-    if (!saved || !saved.cpu_alone_us) { fill(byId("saving"), el("p", { class: "note" }, "There are no selections or aggregates yet.")); return; }
-    const bars = [["one by one", saved.cpu_alone_us, "var(--s8)"], ["shared", saved.cpu_shared_us, "var(--s2)"]].flatMap(([what, value, ink]) => {
+    if (!saved || !saved.conditions) { fill(byId("saving"), el("p", { class: "note" }, "There are no selections or aggregates yet.")); return; }
+    const counts = [["subscriptions", saved.subscriptions, "var(--s8)"], ["conditions", saved.conditions, "var(--s2)"], ["tested on every item", saved.tested_on_every_item, "var(--s2)"]];
+    const most = Math.max(...counts.map(([, value]) => value));
+    const bars = counts.flatMap(([what, value, ink]) => {
       const bar = el("i");
-      bar.style.width = `${100 * value / saved.cpu_alone_us}%`;
+      bar.style.width = `${100 * value / most}%`;
       bar.style.background = ink;
-      return [el("span", {}, what), el("div", { class: "track" }, bar), el("b", {}, seconds(value / 1e6))];
+      return [el("span", {}, what), el("div", { class: "track" }, bar), el("b", {}, number(value))];
     });
     fill(
       byId("saving"),
-      el("p", { class: "note" }, `CPU for 1,000 items, by the cost model. Selections and aggregates only: ${count(saved.subscriptions, "subscription")} with ${count(saved.conditions, "condition")}.`),
+      el("p", { class: "note" }, "Selections and aggregates: a condition is tested once for all that need it, and most only on what passed another."),
       el("div", { class: "bars" }, ...bars),
     );
   }
@@ -106,7 +108,7 @@ export function overview() {
     try {
       saved = await get("/api/plan/savings");
     } catch (error) {
-      saved = error.status === 403 ? "A token of role viewer or admin shows what sharing saves." : saved;
+      saved = error.status === 403 ? "A token of role viewer or admin shows what is shared." : saved;
     }
     drawSaving();
   });

@@ -40,9 +40,8 @@ const folded = (box) => count(box.folded, isFilter(box) ? "selection" : `${box.f
 // All that is known of a box, in words.
 function described(box) {
   const names = box.names.length ? `: ${box.names.join(", ")}${box.subscriptions > box.names.length ? " …" : ""}` : "";
-  const cost = box.cpu_us === null ? "" : `, ${number(Math.round(box.cpu_us))} µs of CPU for 1,000 items`;
   if (box.parent === null) return `${box.title}: the stream itself, every item. ${count(box.subscriptions, "subscription")}`;
-  const passes = box.low === null ? "" : ` ${share(box)} of the items pass${cost}.`;
+  const passes = box.low === null ? "" : ` ${share(box)} of the items pass.`;
   if (!box.folded) return `${what(box)}.${passes} Needed by ${count(box.subscriptions, "subscription")}${names}`;
   const below = box.below ? `, and ${number(box.below)} below them` : "";
   return `${folded(box)}, folded${below}.${passes} Needed by ${count(box.subscriptions, "subscription")}${names}. Choose the box to open it.`;
