@@ -140,9 +140,15 @@ def test_json_is_json(block: Block) -> None:
 def test_jobs_are_valid(block: Block, tmp_path: Path) -> None:
     """A block may be a part of a job: what it lacks is added."""
     from anabranch.job.job_file import load_job
+    from anabranch.sites.network_file import load_network
 
     given = tomllib.loads(block.text)
     text = block.text
+    if "site" in given:
+        network = tmp_path / "network.toml"
+        network.write_text(text)
+        load_network(network)
+        return
     if "stream" not in given:
         text += '\n[stream.photons]\nsource = { format = "parquet", path = "photons/*.parquet" }\n'
     if "sink" not in given:

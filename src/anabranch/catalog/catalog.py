@@ -341,6 +341,14 @@ class Catalog:
         )
         return int(found or 0)
 
+    def activation(self, number: int) -> int:
+        """Returns the version at which a subscription is activated."""
+        return int(
+            self._database.read_value(
+                "SELECT min(version) FROM control_log WHERE subscription = ? AND action = 'activate'", number
+            )
+        )
+
     def log(self, stream: str, families: Sequence[str], after: int, up_to: int) -> list[Control]:
         """Returns the entries for these families with after < version <= up_to, in order."""
         rows = self._database.read(

@@ -26,7 +26,7 @@ import pyarrow as pa
 from anabranch.chain.arrow_columns import numbers_of, times_of, with_numbers
 from anabranch.chain.control import Pending
 from anabranch.chain.order import Active, Books, Clock, Order
-from anabranch.chain.packets import ORDER, Kind, Packet, decode, encode, header_of
+from anabranch.chain.packets import ORDER, Kind, Packet, decode, encode, facts_in, header_of
 from anabranch.chain.stages import Chains
 from anabranch.chain.state import State
 from anabranch.model.stream import NUMBER, Time
@@ -104,6 +104,11 @@ def piece_bytes(piece: Packet) -> bytes:
 
 def piece_of(body: bytes) -> Packet:
     return decode(body, ORDER, 0)
+
+
+def facts_in_bytes(body: bytes) -> PieceFacts:
+    """The facts of a piece as it travels; its rows stay as they are."""
+    return PieceFacts(**facts_in(body)[FLOW])
 
 
 def order_of(chains: Chains) -> Order:

@@ -108,7 +108,22 @@ def ipc_bytes(rows: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
+def facts_in(body: bytes | pa.Buffer) -> dict[str, Any]:
+    """The facts of an encoded packet, without a look at its rows."""
+    return _decoded_header(body)[1]
+
+
 def decode(body: bytes | pa.Buffer, stage: int, zone: int, family: str = "") -> Packet:
+    kind, facts, start = _decoded_header(body)
+    rows = EMPTY
+    if len(body) > start:
+        with pa.ipc.open_stream(pa.py_buffer(body).slice(start)) as reader:
+            rows = reader.read_next_batch()
+    return Packet(stage, zone, Kind(kind), rows, facts, family)
+
+
+def _decoded_header(body: bytes | pa.Buffer) -> tuple[int, dict[str, Any], int]:
+    """The kind, the facts, and where the Arrow part begins."""
     if len(body) < _HEADER.size:
         raise FormatError(
             f"a packet of {len(body)} bytes is too short: at least {_HEADER.size} belong to its header"
@@ -120,9 +135,4 @@ def decode(body: bytes | pa.Buffer, stage: int, zone: int, family: str = "") -> 
         raise FormatError(f"a packet of format version {version}; this release reads version {VERSION}")
     start = _HEADER.size + facts_size
     facts_text = bytes(memoryview(body)[_HEADER.size : start]).strip()
-    facts = json.loads(facts_text) if facts_text else {}
-    rows = EMPTY
-    if len(body) > start:
-        with pa.ipc.open_stream(pa.py_buffer(body).slice(start)) as reader:
-            rows = reader.read_next_batch()
-    return Packet(stage, zone, Kind(kind), rows, facts, family)
+    return kind, json.loads(facts_text) if facts_text else {}, start

@@ -39,6 +39,7 @@ COMMANDS = {
     "reoptimize": "reoptimize:reoptimize",
     "translate": "translate:translate",
     "demo": "demo:demo",
+    "sites": "sites:app",
     "simulate": "simulate:app",
     "token": "token:app",
 }

@@ -34,6 +34,10 @@ def subscribe(
             show_default=False,
         ),
     ] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(metavar="SITE", help="Of a network: the site that reads it.", show_default=False),
+    ] = None,
 ) -> None:
     """Add a query to a job that has run before. A running job activates it with one of its next batches.
 
@@ -41,8 +45,10 @@ def subscribe(
     """
     time = moment_of(activate, "--activate")
     text = sys.stdin.read() if query == "-" else query
-    with open_target(target) as job:
+    with open_target(target, site) as job:
         new = job.subscribe(name, text, time, deliver)
     typer.echo(f"{name} is subscription {new['number']}: {new['kind']} on {new['stream']}")
     if new.get("secret"):
         typer.echo(f"requests are signed with {new['secret']} (shown once)", err=True)
+    for line in getattr(job, "said", ()):  # where a planner had to choose
+        typer.echo(f"  {line}")

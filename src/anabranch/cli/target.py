@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 from typer.core import TyperCommand
 
+from anabranch.model.errors import JobError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -29,8 +31,8 @@ TargetOrAddress = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="A job.toml, the folder of its sink, or the address of a service (also as --url ADDRESS; "
-        "ANABRANCH_TOKEN has the token).",
+        help="A job.toml or network.toml, the folder of a job's sink, or the address of a service (also as "
+        "--url ADDRESS; ANABRANCH_TOKEN has the token).",
         show_default=False,
     ),
 ]
@@ -69,7 +71,16 @@ class TargetJob(Protocol):
 
 
 @contextmanager
-def open_target(target: str) -> Iterator[TargetJob]:
+def open_target(target: str, site: str | None = None) -> Iterator[TargetJob]:
+    """`site` is where a new subscription is read, if the target is a network."""
+    if names_sites(target):
+        from anabranch.cli.network import NetworkJob
+
+        with NetworkJob(target, site) as network:
+            yield network
+        return
+    if site is not None:
+        raise JobError(f"--site goes with a network file; {target} names no sites")
     if target.startswith(SCHEMES):
         from anabranch.cli.remote import RemoteJob
 
@@ -80,6 +91,15 @@ def open_target(target: str) -> Iterator[TargetJob]:
 
     with LocalJob(target) as local:
         yield local
+
+
+def names_sites(target: str) -> bool:
+    """Whether the target is the file of a network."""
+    if not target.endswith(".toml"):
+        return False
+    from anabranch.sites.network_catalog import is_network
+
+    return is_network(target)
 
 
 class CommandWithAddress(TyperCommand):

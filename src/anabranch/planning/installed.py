@@ -9,7 +9,7 @@ nobody needs any more are removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -52,6 +52,7 @@ class QueryPlan:
     traffic: dict[Pair, float] = field(default_factory=dict)  # bytes per second that it adds
     cost: float = 0.0
     full: tuple[str | Pair, ...] = ()  # the sites and links that it would overload
+    lacking: tuple[float, ...] = ()  # of each of them, the part of its capacity that is missing
     widening: Widening | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -70,7 +71,10 @@ class Rejected(QueryError):
     """No plan without overload; nothing was changed."""
 
     def __init__(self, name: str, plan: QueryPlan) -> None:
-        names = [f"site {one}" if isinstance(one, str) else f"link {' - '.join(one)}" for one in plan.full]
+        names = [
+            f"{f'site {one}' if isinstance(one, str) else 'link ' + ' - '.join(one)} by {100 * part:.3g} %"
+            for one, part in zip(plan.full, plan.lacking, strict=True)
+        ]
         super().__init__(
             f"subscription {name}: no plan without overload; the best one would overload {', '.join(names)}. "
             "Cancel others, raise capacity or bandwidth, or ask for less"
@@ -109,6 +113,43 @@ class Installed:
         for source in sources:
             node = self._add(source, None, (network.streams[source.stream],))
             self.sources[source.stream] = node.number
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what is installed, without what it costs."""
+        nodes = [
+            {
+                "number": node.number,
+                "properties": node.properties.to_json(),
+                "parent": node.parent,
+                "path": list(node.path),
+                "subscribers": sorted(node.subscribers),
+                "before": [one.to_json() for one in node.before],
+            }
+            for node in self.nodes.values()
+        ]
+        return {"next": self._next, "nodes": nodes}
+
+    @staticmethod
+    def from_json(
+        network: Network, model: CostModel, sources: Iterable[Properties], given: Mapping[str, Any]
+    ) -> Installed:
+        """Returns what `to_json` described, in the same network; it may have more streams by now."""
+        installed = Installed(network, model, ())
+        for each in given["nodes"]:
+            number, parent = each["number"], each["parent"]
+            installed._next = number
+            node = installed._add(Properties.from_json(each["properties"]), parent, tuple(each["path"]))
+            node.subscribers = set(each["subscribers"])
+            node.before = tuple(map(Properties.from_json, each["before"]))
+            installed.reads.update(dict.fromkeys(node.subscribers, number))
+            if parent is None:
+                installed.sources[node.properties.stream] = number
+        installed._next = given["next"]
+        for source in sources:
+            if source.stream not in installed.sources:
+                added = installed._add(source, None, (network.streams[source.stream],))
+                installed.sources[source.stream] = added.number
+        return installed
 
     # what is free
 

@@ -24,7 +24,7 @@ from anabranch.model.errors import QueryError
 from anabranch.planning.cost import CostModel, Flow
 from anabranch.planning.installed import Added, Installed, Node, PlanStep, QueryPlan, Rejected, Widening
 from anabranch.planning.matching import needs, shareable
-from anabranch.planning.network import Network, Path, pair
+from anabranch.planning.network import Network, Pair, Path, pair
 from anabranch.planning.properties import Properties
 from anabranch.planning.selections import columns_of, hull, residual
 
@@ -209,14 +209,14 @@ class Optimizer:
             site: (load / network.sites[site].capacity, free.free_load(site))
             for site, load in plan.loads.items()
         }
-        full = tuple(
-            name
+        full: dict[str | Pair, float] = {
+            name: added - left
             for used in (sites, links)
             for name, (added, left) in used.items()
             if added > 0 and added > left
-        )
+        }
         cost = self.model.cost(links.values(), sites.values())
-        return replace(plan, cost=cost, full=full)
+        return replace(plan, cost=cost, full=tuple(full), lacking=tuple(full.values()))
 
     def _widenings(self, wanted: Properties, site: str) -> Iterator[QueryPlan]:
         for stream in self.installed.index.nearest(wanted, WIDENED):

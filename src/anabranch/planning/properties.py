@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from anabranch.families.filters.computed_columns import widened
 from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Select, normal_of
@@ -52,6 +53,16 @@ class Aggregated:
     having: Normal = EVERYTHING
     activate: Time | None = None
 
+    def to_json(self) -> list[Any]:
+        parts = sorted([part.function.value, part.column] for part in self.parts)
+        return [self.window.to_json(), parts, self.having.to_json(), self.activate]
+
+    @staticmethod
+    def from_json(given: list[Any]) -> Aggregated:
+        window, parts, having, activate = given
+        found = frozenset(AggregatePart(Function(function), column) for function, column in parts)
+        return Aggregated(Window.from_json(window), found, Normal.from_json(having), activate)
+
 
 @dataclass(frozen=True, slots=True)
 class Properties:
@@ -66,6 +77,25 @@ class Properties:
     operators: frozenset[Made] = frozenset()
     aggregated: Aggregated | None = None
     time: str | None = None
+
+    def to_json(self) -> list[Any]:
+        operators = sorted((one.to_json() for one in self.operators), key=str)
+        aggregated = None if self.aggregated is None else self.aggregated.to_json()
+        return [
+            *(self.stream, self.selection.to_json(), sorted(self.columns), operators, aggregated, self.time)
+        ]
+
+    @staticmethod
+    def from_json(given: list[Any]) -> Properties:
+        stream, selection, columns, operators, aggregated, time = given
+        return Properties(
+            stream,
+            Normal.from_json(selection),
+            frozenset(columns),
+            frozenset(map(Made.from_json, operators)),
+            None if aggregated is None else Aggregated.from_json(aggregated),
+            time,
+        )
 
     @property
     def text(self) -> str:

@@ -31,6 +31,7 @@ class Manifest:
     back: list[str] = field(default_factory=list)
     books: dict[str, Any] = field(default_factory=dict)
     notes: list[dict[str, Any]] = field(default_factory=list)
+    cpu_s: float = 0.0  # what the stages took
 
 
 class Manifests:

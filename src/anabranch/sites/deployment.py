@@ -33,7 +33,7 @@ from anabranch.planning.properties import ITEMS, Properties, canonical_name
 from anabranch.planning.selections import residual, term_of
 from anabranch.predicates.conjunction import EVERYTHING, Normal
 from anabranch.predicates.terms import TRUE, Term
-from anabranch.sites.wanted import Wanted
+from anabranch.sites.wanted import Wanted, origin_at_site
 
 #: How the names of queries begin that make a flow; a subscription cannot be called so.
 FLOW_QUERY = "flow:"
@@ -71,6 +71,7 @@ class SiteQuery:
     spec: dict[str, Any]
     activate: Time | None = None
     cancel: Time | None = None
+    origin: str = ""  # which registration it belongs to: a name may be registered again
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ class _Plan:
             wanted.spec if source.hop is None else _spec_on(wanted, source),
             wanted.activate,
             wanted.cancel,
+            origin_at_site(wanted.number),
         )
         if source.properties.aggregated is not None:
             query = replace(query, kind="select")
@@ -161,7 +163,9 @@ class _Plan:
     def _making(self, node: Node, source: SiteStream) -> SiteQuery:
         spec = _node_spec(node.properties, source, self.registered[node.properties.stream])
         name, kind = f"{FLOW_QUERY}{node.number}", spec["kind"]
-        return SiteQuery(name, source.stream.name, "filters", kind, node.properties.text, spec)
+        return SiteQuery(
+            name, source.stream.name, "filters", kind, node.properties.text, spec, origin="network"
+        )
 
     def _flow(self, node: Node) -> Stream:
         """Returns the stream that a flow is where it arrives."""

@@ -23,7 +23,6 @@ would be right.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +38,7 @@ from anabranch.model.job import StreamDeclaration
 from anabranch.model.settings_file import AboveZero, Keys, Must, SettingsFile, SettingsTable, Text
 from anabranch.model.subscription import Subscription
 from anabranch.model.suggestions import shown, suggestion
-from anabranch.planning.network import Link, Network, Site, pair
+from anabranch.planning.network import Link, Network, Pair, Site, pair
 from anabranch.planning.optimizer import SharingStrategy
 from anabranch.sites.deployment import FLOW_QUERY
 
@@ -173,7 +172,7 @@ class PlannerSettings:
 @dataclass(frozen=True)
 class NetworkFile:
     """A network as its file says. `folders` are those of the sites; subscriptions are in the order of the
-    file, each with its site.
+    file, each with its site; `between` has the ends of links in the order of the file.
     """
 
     path: Path
@@ -182,7 +181,7 @@ class NetworkFile:
     streams: Mapping[str, StreamDeclaration]
     subscriptions: tuple[tuple[Subscription, str], ...]
     planner: PlannerSettings
-    broker: str | None = None
+    between: Mapping[Pair, tuple[str, str]]
 
     def site(self, name: str) -> Path:
         """Returns the folder of a site; JobError where there is no such site."""
@@ -191,23 +190,14 @@ class NetworkFile:
         return self.folders[name]
 
 
-def is_network(target: Path | str) -> bool:
-    """Whether a target is a network file: a TOML file that names sites."""
-    path = Path(target)
-    if path.suffix != ".toml" or not path.is_file():
-        return False
-    try:
-        return "site" in tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-        return False  # whoever reads it as a job says what is wrong
-
-
 def load_network(path: Path | str) -> NetworkFile:
     """Returns the network in a file, checked as far as that is possible without its data."""
     path = Path(path).absolute()
     file = SettingsFile(path, "network file")
     check_stream_names(file)
     tables = file.check(NetworkTables)
+    if tables.broker is not None:
+        raise file.error(("broker",), "broker: links over Kafka are not there yet; links are folders")
     _check_names(file, tables)
     network = _network(file, tables)
     folders = _folders(file, tables)
@@ -229,7 +219,7 @@ def load_network(path: Path | str) -> NetworkFile:
         streams,
         tuple(zip(subscriptions, (one.site for one in tables.subscription), strict=True)),
         PlannerSettings(SharingStrategy(planner.strategy), planner.rate, float(planner.gamma)),
-        None if tables.broker is None else tables.broker.address,
+        {pair(*link.between): link.between for link in tables.link},
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from anabranch.catalog.entries import NewSubscription
 from anabranch.families.filters.spec import Aggregate, spec_of
 from anabranch.model.stream import Stream, Time
+from anabranch.model.window import Window
 from anabranch.planning.properties import Properties, properties_of
 from anabranch.predicates.conjunction import EVERYTHING, Normal
 from anabranch.predicates.normal import normal_form
@@ -44,11 +45,19 @@ class Wanted:
     cancel: Time | None
     properties: Properties
     whole: bool
+    number: int = 0  # of the subscription
 
 
-def wanted_of(new: NewSubscription, site: str, stream: Stream) -> Wanted:
-    """Returns what one bound query asks for."""
-    whole = _is_whole(new)
+def origin_at_site(number: int) -> str:
+    """Returns how the engine of a site tells registrations of one name apart."""
+    return f"network {number}"
+
+
+def wanted_of(new: NewSubscription, site: str, stream: Stream, began: bool = False) -> Wanted:
+    """Returns what one bound query asks for. `began`: its activation is the time that the stream has reached,
+    so that windows which begin after it can be shared.
+    """
+    whole = _is_whole(new, began)
     return Wanted(
         new.name,
         site,
@@ -64,11 +73,13 @@ def wanted_of(new: NewSubscription, site: str, stream: Stream) -> Wanted:
     )
 
 
-def _is_whole(new: NewSubscription) -> bool:
+def _is_whole(new: NewSubscription, began: bool) -> bool:
     described = _DESCRIBED.get(new.kind)
     if described is None or {key for key, value in new.spec.items() if value} - described:
         return False
-    return new.kind == "select" or (new.activate is None and new.cancel is None)
+    if new.kind == "select" or (new.activate is None and new.cancel is None):
+        return True
+    return began and new.cancel is None and not Window.from_json(new.spec["window"]).by_rows
 
 
 def _whole_properties(new: NewSubscription, stream: Stream) -> Properties:

@@ -28,7 +28,7 @@ from anabranch.results.manifests import Manifest, Manifests
 from anabranch.spark.back import forget_back, write_back
 from anabranch.spark.kafka import forward
 from anabranch.spark.lines import Subscribers, lines_of
-from anabranch.spark.rows import clear_parcels, unpack
+from anabranch.spark.rows import CPU, clear_parcels, unpack
 
 REPORT = "report string"
 
@@ -87,6 +87,8 @@ def _take(manifest: Manifest, kind: str, name: str, value: Any) -> None:
             manifest.books = value
         case "note":
             manifest.notes.append(value)
+        case "cpu_s":
+            manifest.cpu_s += value
 
 
 class Task:
@@ -124,6 +126,8 @@ class Task:
                         dead.append(packet.rows)
                     case Kind.BOOKS:
                         yield "books", "", dict(packet.facts)
+                    case Kind.NOTE if CPU in packet.facts:
+                        yield CPU, "", packet.facts[CPU]
                     case Kind.NOTE:
                         yield "note", "", {**packet.facts, "family": packet.family}
         for table, batches in results.items():

@@ -17,7 +17,7 @@ import fcntl
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -219,10 +219,11 @@ class Engine:
         """
         return {name: running.query for name, running in self._running.items()}
 
-    def start(self) -> None:
-        """Starts the Spark query of every stream that has subscriptions and is not running yet. From then on
-        results are sent to receivers.
+    def start(self, only: Iterable[str] | None = None) -> None:
+        """Starts the Spark query of every stream that has subscriptions and is not running yet, or `only` of
+        these streams. From then on results are sent to receivers.
         """
+        some = set(self.streams if only is None else only)
         if self._sender is None:
             self._sender = Sender(self.layout, self.private_receivers, self._producers.send)
             self._sender.start()
@@ -233,7 +234,9 @@ class Engine:
         start_compiling(needed)
         for branch in self._branches():
             there = set(branch.families) & set(known[branch.stream])
-            if branch.name not in self._running and there and not self.deliveries.ended(branch.name):
+            if branch.stream not in some or branch.name in self._running:
+                continue
+            if there and not self.deliveries.ended(branch.name):
                 self._running[branch.name] = self._start_patiently(branch)
         for running in list(self._running.values()):
             running.control.write()
@@ -272,11 +275,16 @@ class Engine:
         self.start()
         self.drain()
         self._confirm_without()
-        for running in self._running.values():
-            self.catalog.end(running.branch.stream, running.branch.logged)
+        self.end(self.streams)
         self.drain()
         self._confirm_without()
         self.stop(END_S)
+
+    def end(self, streams: Iterable[str]) -> None:
+        """Ends streams: what has been read so far is all of them."""
+        for running in self._running.values():
+            if running.branch.stream in streams:
+                self.catalog.end(running.branch.stream, running.branch.logged)
 
     def check(self) -> None:
         """Raises what a query failed with, if one did and cannot go on."""
@@ -391,6 +399,13 @@ class Engine:
                         f"subscription {entry.name!r} is cancelled: batch {retry.batch} of stream {name} "
                         "failed twice with it, and not without it"
                     )
+
+    def release(self, streams: Iterable[str]) -> None:
+        """Stops the Spark queries of some streams; they can be started again."""
+        for name, running in list(self._running.items()):
+            if running.branch.stream in streams:
+                del self._running[name]
+                running.query.stop()
 
     def stop(self, patience_s: float = STOP_S) -> None:
         """Stops the streams. Sending to receivers goes on for at most `patience_s`."""

@@ -35,6 +35,9 @@ SCHEMA = pa.schema(
 #: What Spark's source `binaryFile` says of a file. Columns that are not selected are not read.
 FILE_NAMES = "path string, modificationTime timestamp, length long, content binary"
 
+#: The fact of a note that says how many CPU seconds stages took.
+CPU = "cpu_s"
+
 Columns = dict[str, list[Any]]
 
 

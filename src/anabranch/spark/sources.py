@@ -40,10 +40,12 @@ from anabranch.model.job import Source, StreamDeclaration
 from anabranch.model.stream import Stream
 from anabranch.spark import generator
 from anabranch.spark.inferred_types import CORRUPT_RECORD, corrected, types_of_texts
-from anabranch.spark.route import FILE_COLUMNS, TextFields, file_router, row_router
+from anabranch.spark.route import FILE_COLUMNS, TextFields, file_router, flow_router, row_router
 from anabranch.spark.rows import DDL, FILE_NAMES
 
 FILES = ("parquet", "json", "csv", "xml")
+#: Pieces of a flow from another site, in a folder (chain/flows.py).
+FLOW = "flow"
 #: Formats whose rows can be malformed.
 TEXTS = ("json", "csv", "xml")
 
@@ -79,6 +81,9 @@ def packets(
     """The streaming DataFrame of a source's packets: rows of spark/rows.DDL. `unreadable` is a folder that
     remembers which files cannot be read.
     """
+    if declaration.source.format == FLOW:
+        pieces = file_names(spark, declaration.source)
+        return pieces.mapInArrow(flow_router(partitions, parcels), DDL)
     if is_read_by_name(spark, declaration.source):
         files = file_names(spark, declaration.source, _parts(spark, declaration.source))
         return files.mapInArrow(

@@ -17,11 +17,11 @@ from typing import Any
 import pandas as pd
 
 from anabranch.chain.flows import order_of
-from anabranch.chain.packets import ORDER, Kind
+from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
 from anabranch.chain.stages import Address, Chains, Inbox, Inboxes, Stage, run_stages
 from anabranch.chain.state import State
 from anabranch.families.warm_up import ready
-from anabranch.spark.rows import columns_of, frame, packets_of
+from anabranch.spark.rows import CPU, columns_of, frame, packets_of
 
 States = dict[Address, State]
 
@@ -55,12 +55,14 @@ class StageRunner:
         self.index, self.chunks = index, chunks
         self._order = order_of(chains)
         self._ready: set[str] = set()
+        self._cpu_s = 0.0  # not yet said
 
     def rows(self, key: int, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """What the rows of one key give: packets for these stages go through a step, the others pass
         untouched.
         """
         inboxes: Inboxes = defaultdict(list)
+        began = time.thread_time()
         for part in rows:
             here = part["stage"].isin(self.depths)
             if not here.all():
@@ -78,7 +80,11 @@ class StageRunner:
         self._take_states(inboxes, held)
         out += run_stages(self._stage, self.depths, inboxes, held.state)
         held.keep()
+        self._cpu_s += time.thread_time() - began
         if out:
+            note = Packet(DELIVER, 0, Kind.NOTE, facts={CPU: round(self._cpu_s, 6)})
+            out.append(((max(self.depths), key, len(out)), note))
+            self._cpu_s = 0.0
             yield frame(columns_of(out, self.partitions, self.parcels))
 
     def _take_states(self, inboxes: Inboxes, held: _Held) -> None:
