@@ -12,7 +12,7 @@ from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
 from anabranch.model.subscription import Moment, Subscription
 from anabranch.results.layout import HIDDEN
-from anabranch.sites.measured import Measured
+from anabranch.sites.measured import SiteMeasures
 from anabranch.sites.network_file import load_network
 from anabranch.sites.planner import NetworkPlanner, Registered
 
@@ -29,7 +29,7 @@ class NetworkJob:
 
     def __init__(self, target: str, site: str | None = None) -> None:
         self.file, self.site = load_network(target), site
-        self.measured = Measured(self.file)
+        self.measured = SiteMeasures(self.file)
         self.planner = NetworkPlanner(self.file, columns_of, self.measured.rates())
         self.said: list[str] = []
 
@@ -54,6 +54,9 @@ class NetworkJob:
         installed = self.planner.state().installed
         self.said = [line for plan in plans for line in chosen(plan, installed)]
         return _facts(registered)
+
+    def new_secret(self, name: str) -> str:
+        raise JobError("subscriptions of a network have no receivers, so there is no secret")
 
     def cancel(self, name: str, time: Moment | None) -> None:
         self.planner.cancel(name, time)

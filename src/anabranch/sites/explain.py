@@ -7,11 +7,11 @@ from typing import Any
 
 from anabranch.planning.installed import Installed, Node, QueryPlan
 from anabranch.planning.network import Pair, pair
-from anabranch.sites.measured import Measured
+from anabranch.sites.measured import SiteMeasures
 from anabranch.sites.planner import NetworkState, Registered
 
 
-def explained(state: NetworkState, measured: Measured) -> dict[str, Any]:
+def explained(state: NetworkState, measured: SiteMeasures) -> dict[str, Any]:
     """Returns `links`, `sites`, `flows` and `subscriptions`, for people and programs."""
     deployments = state.deployments()
     planned = planned_bytes(state, measured)
@@ -43,7 +43,7 @@ def explained(state: NetworkState, measured: Measured) -> dict[str, Any]:
     }
 
 
-def planned_bytes(state: NetworkState, measured: Measured) -> dict[Pair, float]:
+def planned_bytes(state: NetworkState, measured: SiteMeasures) -> dict[Pair, float]:
     """Returns what the plan expects on each link for the items that have been read so far."""
     out = dict.fromkeys(state.file.network.links, 0.0)
     model = state.installed.model

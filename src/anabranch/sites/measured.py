@@ -14,7 +14,7 @@ from anabranch.sites.flow_folder import link_bytes
 from anabranch.sites.network_file import NetworkFile
 
 
-class Measured:
+class SiteMeasures:
     def __init__(self, file: NetworkFile) -> None:
         self.file = file
 

@@ -48,7 +48,7 @@ _SITE_NAME = re.compile(r"[\w-]+")
 BITS = 8
 
 
-class SiteTable(SettingsTable):
+class NetworkSiteTable(SettingsTable):
     """[site.NAME]: a place that runs an engine."""
 
     capacity: Annotated[AboveZero, Field(description="What it can compute, in cores.", examples=[2])] = 1.0
@@ -72,7 +72,7 @@ def _are_two(ends: tuple[str, str]) -> tuple[str, str]:
     return ends
 
 
-class LinkTable(SettingsTable):
+class NetworkLinkTable(SettingsTable):
     """[[link]]: a connection between two sites, in both directions."""
 
     between: Annotated[
@@ -131,12 +131,12 @@ class NetworkTables(SettingsTable):
     """A network file."""
 
     site: Annotated[
-        dict[str, SiteTable],
+        dict[str, NetworkSiteTable],
         Field(min_length=1, description="Sites, by name."),
         Must("tables with names: [site.NAME]", missing="there is no site: write [site.NAME]"),
     ]
     link: Annotated[
-        list[LinkTable],
+        list[NetworkLinkTable],
         Field(description="Links.", default_factory=list),
         Must("written [[link]], with two brackets, one per link"),
     ]
