@@ -4,7 +4,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels quick docs java chromium pictures demo test check torture cluster bench kafka postgres format pins clean
+.PHONY: help setup kernels quick docs java chromium pictures demo sites test check torture cluster bench kafka postgres format pins clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -63,6 +63,12 @@ pictures: setup chromium ## make the pictures of docs/dashboard.md
 
 demo: $(RUNS) java ## take the tour: every kind of query for SECONDS=30 seconds, and a dashboard (ARGS=--no-browser)
 	$(BIN)/anabranch demo --seconds $(SECONDS) $(ARGS)
+
+sites: $(RUNS) java ## run three sites, and print what travelled beside what mirroring would have cost
+	@rm -rf examples/sites/sites examples/sites/network.sqlite*
+	$(BIN)/python examples/sites/generate.py
+	$(BIN)/anabranch sites up examples/sites/network.toml --once --in-process
+	$(BIN)/python examples/sites/compare.py
 
 test: kernels java ## run the tests (ARGS="-k nearest" for some of them)
 	@tools/chromium || true  # without it the tests of the dashboard are skipped
