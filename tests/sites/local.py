@@ -28,7 +28,7 @@ class LocalStream:
     def __init__(self, source: SiteStream, queries: Iterable[SiteQuery], zones: int = 1) -> None:
         self.source, self.queries, self.zones = source, list(queries), zones
         self.runner = self._runner()
-        self.control = self._control()
+        self.control = [control for number in range(len(self.queries)) for control in self._controls(number)]
         self.before: dict[str, Any] = {}
         self.batches = 0
         self.results: dict[str, list[pa.Table]] = defaultdict(list)
@@ -36,13 +36,17 @@ class LocalStream:
     def _runner(self) -> Runner:
         return Runner(self.source.stream, [family(name) for name in NAMES], self.zones)
 
-    def _control(self) -> list[Control]:
-        out: list[Control] = []
-        for number, query in enumerate(self.queries):
-            out.append(Activate(number, query.name, query.spec, query.activate, query.family))
-            if query.cancel is not None:
-                out.append(Cancel(number, query.cancel, query.family))
+    def _controls(self, number: int) -> list[Control]:
+        query = self.queries[number]
+        out: list[Control] = [Activate(number, query.name, query.spec, query.activate, query.family)]
+        if query.cancel is not None:
+            out.append(Cancel(number, query.cancel, query.family))
         return out
+
+    def add(self, query: SiteQuery) -> None:
+        """Registers one more query while it runs."""
+        self.queries.append(query)
+        self.control += self._controls(len(self.queries) - 1)
 
     def batch(
         self, items: pa.RecordBatch | None = None, pieces: Iterable[Packet] = (), end: bool = False
@@ -75,16 +79,26 @@ class LocalStream:
 
 class LocalSites:
     def __init__(self, sites: Mapping[str, Deployment], zones: int = 1) -> None:
-        self.sites = sites
+        self.sites, self.zones = sites, zones
         self.streams: dict[tuple[str, str], LocalStream] = {}
-        for site, deployment in sites.items():
-            for name, source in deployment.streams.items():
-                queries = [query for query in deployment.queries.values() if query.stream == name]
-                if queries:
-                    self.streams[site, name] = LocalStream(source, queries, zones)
         self.pieces: dict[FlowHop, list[bytes]] = defaultdict(list)
         self.read: dict[tuple[str, str], int] = defaultdict(int)
         self.sent: dict[FlowHop, PieceFacts] = {}
+        self.install(sites)
+
+    def install(self, sites: Mapping[str, Deployment]) -> None:
+        """Brings what runs in line with a plan that has more than before."""
+        self.sites = sites
+        for site, deployment in sites.items():
+            for query in deployment.queries.values():
+                key = (site, query.stream)
+                if key not in self.streams:
+                    self.streams[key] = LocalStream(deployment.streams[query.stream], [query], self.zones)
+                elif all(query.name != other.name for other in self.streams[key].queries):
+                    self.streams[key].add(query)
+            for passage in deployment.passages:
+                if not self.pieces[passage.leaves]:
+                    self.pieces[passage.leaves] += self.pieces[passage.arrives]
 
     def feed(self, site: str, name: str, items: pa.RecordBatch | None, end: bool = False) -> None:
         """A batch of a registered stream, if anybody asks anything of it."""

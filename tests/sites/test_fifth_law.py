@@ -7,10 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from anabranch.catalog.entries import NewSubscription
 from anabranch.sites.deployment import deployments
+from anabranch.sites.wanted import wanted_of
 from tests.drawn import examples
 from tests.laws.case import Case, Row, run_local
 from tests.laws.customers import customers
@@ -70,3 +72,37 @@ def test_sites_give_what_one_engine_gives(name: str, data: st.DataObject) -> Non
     one = one_engine(case, sites)
     for asked in case.queries:
         assert customer.canonical(sites.rows(asked.name)) == customer.canonical(one[asked.name]), asked.name
+
+
+@pytest.mark.parametrize("name", ["select", "aggregate", "clusters", "nearest"])
+@relaxed
+@given(data=st.data())
+def test_a_subscription_may_come_while_sites_run(name: str, data: st.DataObject) -> None:
+    """It sees the items after the time that the stream has reached, like one that is activated then."""
+    customer = CUSTOMERS[name]
+    some = customer.cases.filter(lambda case: case.stream.time is not None and len(case.queries) > 1)
+    case = data.draw(some)
+    late = replace(case.queries[-1], after=None, until=None)
+    optimizer, wanted = data.draw(planned(replace(case, queries=case.queries[:-1])))
+    streams, home = {case.stream.name: case.stream}, optimizer.network.streams[case.stream.name]
+    sites = LocalSites(deployments(optimizer.installed, wanted, streams))
+    middle = data.draw(st.integers(1, max(1, case.items.num_rows - 1)), label="middle")
+    sites.feed(home, case.stream.name, case.items.slice(0, middle))
+    sites.settle()
+    running = sites.streams.get((home, case.stream.name))
+    assume(running is not None and running.runner.books.get("last") is not None)
+    reached = running.runner.books["last"]
+    kind = late.spec["kind"]
+    new = NewSubscription(late.name, case.stream.name, case.family, kind, "", late.spec, reached)
+    site = data.draw(st.sampled_from(sorted(optimizer.network.sites)), label="site")
+    one = wanted_of(new, site, case.stream, began=True)
+    optimizer.register(one.name, one.properties, site)
+    sites.install(deployments(optimizer.installed, [*wanted, one], streams))
+    sites.feed(home, case.stream.name, case.items.slice(middle))
+    sites.feed(home, case.stream.name, None, end=True)
+    sites.settle(data.draw(st.sampled_from([1, 1000]), label="pieces at once"))
+    queries = (*case.queries[:-1], replace(late, after=reached))
+    expected = run_local(replace(case, queries=queries), cuts=[middle]).results
+    for asked in queries:
+        rows = customer.canonical(sites.rows(asked.name))
+        assert rows == customer.canonical(expected[asked.name]), asked.name
