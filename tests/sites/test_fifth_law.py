@@ -22,7 +22,7 @@ from tests.sites.local import LocalSites
 CUSTOMERS = {customer.name: customer for customer in customers()}
 
 relaxed = settings(
-    max_examples=examples(40),
+    max_examples=examples(20),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
