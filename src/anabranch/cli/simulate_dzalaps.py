@@ -35,6 +35,19 @@ def dzalaps(
     items: Annotated[
         int | None, typer.Option(min=100, help="Items after the warm-up.", show_default="5000")
     ] = None,
+    buffer: Annotated[int | None, typer.Option(min=1, help="b: recent items.", show_default="500")] = None,
+    gamma: Annotated[
+        float | None, typer.Option(min=0.0, help="Pruning coefficient.", show_default="0.2")
+    ] = None,
+    resolution: Annotated[
+        int | None, typer.Option(min=1, help="rho: cells along each dimension.", show_default="12")
+    ] = None,
+    sigma: Annotated[
+        float | None, typer.Option(min=1e-9, max=0.5, help="The error of PA.", show_default="0.001")
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option(min=1, help="Neighbours, where they do not vary.", show_default="9")
+    ] = None,
     churn: Annotated[
         bool, typer.Option("--churn/--no-churn", help="Let a tenth of the peers fail, depart, join.")
     ] = True,
@@ -57,6 +70,12 @@ def dzalaps(
         window=window or start.window,
         warm_up=max(start.warm_up, window) if window and full else window or start.warm_up,
         items=items or start.items,
+        buffer=buffer or start.buffer,
+        gamma=start.gamma if gamma is None else gamma,
+        resolution=resolution or start.resolution,
+        sigma=sigma or start.sigma,
+        k=k or start.k,
+        ks=start.ks if k is None else (k,),
     )
     laboratory = Laboratory(scale, recorded, columns.split(","), _progress)
     drawn = [laboratory.figure(number) for number in wanted]

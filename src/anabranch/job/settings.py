@@ -286,6 +286,38 @@ class StreamTable(SettingsTable):
         Literal["km", "m", "miles"],
         Field(description="The unit of haversine distances.", examples=["m"]),
     ] = "km"
+    nearest_buffer: Annotated[
+        Count | None,
+        Field(
+            description="How many items are recent at most, for nearest queries with RAPF (D-ZaLaPS, b).",
+            examples=[2000],
+        ),
+    ] = None
+    nearest_gamma: Annotated[
+        AtLeastZero,
+        Field(
+            description="How many candidates of a nearest query may be there beyond those needed, as a share "
+            "(D-ZaLaPS, gamma).",
+            examples=[0.5],
+        ),
+    ] = 0.2
+    nearest_resolution: Annotated[
+        Count | None,
+        Field(
+            description="Cells along each dimension of the space of nearest queries (D-ZaLaPS, rho); without "
+            "it, so many that there are about 65,536.",
+            examples=[12],
+        ),
+    ] = None
+    nearest_sigma: Annotated[
+        AboveZero | None,
+        Must("a number between 0 and 1"),
+        Field(
+            lt=1,
+            description="The error that USING PA may make where it names none (D-ZaLaPS, sigma).",
+            examples=[0.001],
+        ),
+    ] = None
     expire: Annotated[
         AboveZero | None,
         Field(

@@ -39,7 +39,7 @@ def bind_nearest(head: s.NearestItems, clauses: Clauses, scope: ItemScope, condi
     if clause.step is not None:
         raise refuse("a nearest query takes no STEP; its window slides with every item", clause.step.span)
     window = bind_window(clause, None, scope.stream, text)
-    method, sigma = _method(clauses.get(s.Method), text)
+    method, sigma = _method(clauses.get(s.Method), text, scope.stream.nearest_sigma)
     return Nearest(k, point, by, window, condition, method, sigma)
 
 
@@ -139,7 +139,8 @@ def _coordinate(name: s.Name, scope: ItemScope) -> str:
     return column.name
 
 
-def _method(clause: s.Method | None, text: str) -> tuple[str, float | None]:
+def _method(clause: s.Method | None, text: str, usual: float | None) -> tuple[str, float | None]:
+    """`usual` is the error of PA where the query names none."""
     if clause is None:
         return METHODS[0], None
     method = choice(clause.word, METHODS, "the method")
@@ -147,6 +148,8 @@ def _method(clause: s.Method | None, text: str) -> tuple[str, float | None]:
         if clause.sigma is not None:
             raise refuse(f"{method} is exact and takes no number; only PA(0.001) does", clause.sigma.span)
         return method, None
+    if clause.sigma is None and usual is not None:
+        return method, usual
     if clause.sigma is None:
         raise refuse("PA needs the error that it may make, for example PA(0.001)", clause.span)
     sigma = real(clause.sigma, text)

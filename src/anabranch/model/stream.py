@@ -30,6 +30,9 @@ class Stream:
     another site (chain/flows.py). `on_bad_file` says what becomes of a file that cannot be read: "reject" it,
     or "stop".
 
+    `nearest_...` are parameters of D-ZaLaPS, table 1: how many items are recent at most, the pruning
+    coefficient, cells along each dimension, and the error that PA may make where a query does not say it.
+
     An item may be `max_step` ahead of the greatest time seen or, where the source is live and its times are
     timestamps, `max_ahead` of the machine's clock; None is no limit. A job says both as `max_step`.
     """
@@ -47,6 +50,10 @@ class Stream:
     metric: str = "euclidean"
     expire: Time | None = None
     unit: str | None = None
+    nearest_buffer: int | None = None
+    nearest_gamma: float = 0.2
+    nearest_resolution: int | None = None
+    nearest_sigma: float | None = None
     apart: tuple[str, ...] = ()
     on_bad_file: str = "reject"
     max_step: Time | None = None

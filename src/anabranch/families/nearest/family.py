@@ -20,7 +20,7 @@ from anabranch.families.base import Family, Shown, Table
 from anabranch.families.nearest.home import ItemHome
 from anabranch.families.nearest.query_groups import unit_of
 from anabranch.families.nearest.rendezvous import EXACT_AT, ITEM, TABLE, Rendezvous, at_type
-from anabranch.families.nearest.space import CellGrid, Globe, ZoneGrid, is_home_by_cell, points_of
+from anabranch.families.nearest.space import Globe, ZoneGrid, cells_over, is_home_by_cell, points_of
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.arrays import Ints
 from anabranch.model.columns import Column, ColumnType
@@ -60,7 +60,7 @@ class ZoneOfPosition:
     def __init__(self, stream: Stream, zones: int) -> None:
         self.stream, self.zones = stream, zones
         on_globe = Globe.of(stream, stream.position) is not None
-        self.grid = ZoneGrid(CellGrid.over(Globe.BOUNDS if on_globe else stream.bounds), zones)
+        self.grid = ZoneGrid(cells_over(stream, Globe.BOUNDS if on_globe else stream.bounds), zones)
 
     def __call__(self, items: pa.RecordBatch) -> Ints:
         zones = self.grid.zones(points_of(self.stream, items, self.stream.position))

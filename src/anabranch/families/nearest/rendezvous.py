@@ -354,6 +354,9 @@ class Inbox:
         return inbox
 
 
+#: A buffer keeps no more items than this for those that wait, unless the stream says otherwise.
+MOST_RECENT = 32768
+
 #: Before all times, and so that a window's length can be taken from it.
 _LONG_AGO = -(1 << 61)
 
@@ -434,6 +437,8 @@ class RendezvousBatch:
                 group.dtype.type(self._clock_before(group)),
                 int(group.by_rows),
                 group.never,
+                self.stream.nearest_buffer or MOST_RECENT,
+                float(self.stream.nearest_gamma),
             )
         items = self._items[key]
         if not chunk.conditions:

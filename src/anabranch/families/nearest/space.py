@@ -63,11 +63,12 @@ class CellGrid:
     resolution: int
 
     @staticmethod
-    def over(bounds: Sequence[tuple[float, float]]) -> CellGrid:
-        """Returns the grid with about MOST_CELLS cells: 256 x 256, 16 x 16 x 16 x 16, and 1 cell from 17
-        dimensions on.
+    def over(bounds: Sequence[tuple[float, float]], resolution: int | None = None) -> CellGrid:
+        """Returns the grid of this resolution, as far as it has at most 16 * MOST_CELLS cells; without one,
+        that with about MOST_CELLS cells: 256 x 256, 16 x 16 x 16 x 16, and 1 cell from 17 dimensions on.
         """
-        resolution = int(MOST_CELLS ** (1 / len(bounds)) + 1e-9)
+        finest = int((MOST_CELLS if resolution is None else 16 * MOST_CELLS) ** (1 / len(bounds)) + 1e-9)
+        resolution = min(resolution or finest, finest)
         return CellGrid(tuple((float(low), float(high)) for low, high in bounds), min(resolution, FINEST))
 
     @property
@@ -208,6 +209,10 @@ def is_home_by_cell(stream: Stream, by: By) -> bool:
     return is_on_globe(stream, by) or (by == stream.position and len(stream.bounds) == len(by) > 0)
 
 
+def cells_over(stream: Stream, bounds: Bounds) -> CellGrid:
+    return CellGrid.over(bounds, stream.nearest_resolution)
+
+
 class ZoneGrid:
     """The cells of the space of some columns, and the zones that have them."""
 
@@ -245,7 +250,7 @@ class CoordinateSpace:
 
     def grid(self, by: By) -> ZoneGrid:
         if by not in self._grids:
-            self._grids[by] = ZoneGrid(CellGrid.over(self.bounds_of(by)), self.zones)
+            self._grids[by] = ZoneGrid(cells_over(self.stream, self.bounds_of(by)), self.zones)
         return self._grids[by]
 
     def bounds_of(self, by: By) -> Bounds:

@@ -42,6 +42,8 @@ class Scale:
     peers: int = 64
     batch: int = 250
     sigma: float = 1e-3
+    gamma: float = 0.2
+    resolution: int = RESOLUTION
     ks: tuple[int, ...] = (1, 3, 9, 27, 81)
     k: int = 9  # where something else varies
     networks: tuple[int, ...] = (16, 64, 256, 1024)
@@ -91,7 +93,16 @@ class Laboratory:
     def setting(self, data: str, method: str, k: int | None = None) -> RunSetting:
         scale = self.scale
         dimensions = len(self.columns) if data == "recorded" else 4
-        return RunSetting(data, method, k or scale.k, scale.window, scale.queries, scale.peers, dimensions)
+        return RunSetting(
+            data,
+            method,
+            k or scale.k,
+            scale.window,
+            scale.queries,
+            scale.peers,
+            dimensions,
+            scale.resolution,
+        )
 
     def counts(self, setting: RunSetting) -> Counter[str]:
         """The messages of one run after its warm-up."""
@@ -112,7 +123,7 @@ class Laboratory:
         scale = self.scale
         work = self._workload(setting)
         grid = CellGrid(((0.0, 1.0),) * setting.dimensions, setting.resolution)
-        net = PeerNetwork(work.items, grid, scale.buffer, replicate, scale.seed)
+        net = PeerNetwork(work.items, grid, scale.buffer, replicate, scale.seed, scale.gamma)
         most = min(setting.peers, grid.count)
         while len(net.can.peers) < most:
             net.join()

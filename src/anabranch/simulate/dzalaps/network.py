@@ -51,15 +51,16 @@ class PeerNetwork:
         buffer: int | None = None,
         replicate: bool = False,
         seed: int = 0,
+        gamma: float = 0.2,
     ) -> None:
         """One peer, which has all cells. points: [n, d], the items to come; `buffer` is how many of
-        them are recent.
+        them are recent, `gamma` the pruning coefficient.
         """
         self.points, self.grid, self.replicate = points, grid, replicate
         self.rng = np.random.default_rng([seed, 4])
         self.can = Can(grid)
         by = tuple(f"x{dimension}" for dimension in range(grid.dimensions))
-        self.zones: list[PeerZone] = [PeerZone(by, buffer)]
+        self.zones: list[PeerZone] = [PeerZone(by, buffer, gamma)]
         self.homes = PeerHomes(grid.cells_of(points), grid.count)
         self.counts: Counter[str] = Counter()
         self.reports: list[tuple[Array, Array, Array, Array]] = []  # query, op, at, item

@@ -33,6 +33,7 @@ from anabranch.families.nearest.query_groups import (
     QueryGroup,
     chunk_of,
 )
+from anabranch.families.nearest.rendezvous import MOST_RECENT
 from anabranch.families.nearest.space import By, CellGrid
 from anabranch.families.nearest.spec import Nearest
 from anabranch.model.arrays import Bools, Floats, Ints, Ints32
@@ -139,6 +140,7 @@ class PeerZone:
 
     by: By
     buffer: int | None  # how many items are recent; as the stage does it, if None
+    gamma: float = 0.2  # the pruning coefficient
     queries: dict[int, Query] = field(default_factory=dict)
     state: State = field(default_factory=State)
     known: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # numbers, ascending
@@ -154,7 +156,9 @@ class PeerZone:
         position = np.ascontiguousarray(points[self.known].T)
         mask, clock = np.empty((0, len(self.known)), np.bool_), self.known.astype(np.float64)
         now = np.float64(first - 1)
-        items = Items(position, self.known, clock, mask, first_new, late, now, 0, group.never)
+        items = Items(
+            position, self.known, clock, mask, first_new, late, now, 0, group.never, MOST_RECENT, self.gamma
+        )
         boxes = boxes_of(position, first_new, BLOCK)
         nothing = Cancellations({}, {})
         return query_groups.update_candidates(
@@ -214,9 +218,13 @@ class PeerZone:
         state = State()
         for key, (token, body) in packed["chunks"].items():
             state.load(key, token, body)
-        return PeerZone(
-            self.by, self.buffer, dict(packed["queries"]), state, packed["known"].copy(), packed["low"]
+        return replace(
+            self.emptied(),
+            queries=dict(packed["queries"]),
+            state=state,
+            known=packed["known"].copy(),
+            low=packed["low"],
         )
 
     def emptied(self) -> PeerZone:
-        return PeerZone(self.by, self.buffer)
+        return PeerZone(self.by, self.buffer, self.gamma)

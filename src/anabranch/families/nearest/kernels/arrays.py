@@ -119,6 +119,8 @@ class Items(NamedTuple):
     now: Moment  # the clock before this batch
     by_rows: int  # 1 if an item leaves with the arrival at its due, 0 if after all arrivals then
     never: Moment  # after all moments
+    most_recent: int  # so many items are recent at most
+    gamma: float  # the paper's pruning coefficient
 
 
 class Scratch(NamedTuple):

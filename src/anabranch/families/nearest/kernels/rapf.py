@@ -85,9 +85,6 @@ from anabranch.model.arrays import Bools, Floats, Ints
 from anabranch.numeric.distances import SOME, near_squares, square, square_limit, squares
 from anabranch.numeric.jit import inline, leaf, loop, twig, zero
 
-#: The buffer keeps no more items than this for those that wait.
-MOST_RECENT = 32768
-
 
 class BatchData(NamedTuple):
     """What all queries of a call share."""
@@ -282,18 +279,19 @@ def _follow(
                     memory.limit[q] = 0  # what is stored is small
         elif b > 0 and filters:
             since = clock[b - 1] - query.recent
-            recent = _index_after(clock, since, max(0, b - MOST_RECENT), b)
+            recent = _index_after(clock, since, max(0, b - items.most_recent), b)
             count, radius = settle(query, q, point, items, boxes, recent, b, room, count, radius)
             if b == end:
                 oldest[0] = min(oldest[0], _oldest_recent(number, recent, b))
         if count > memory.limit[q]:
             alive = memory.seen[q] if query.counted else bound
-            count = _pruned(query, q, limits, band, count, radius, alive, memory, work.numbers)
+            count = _pruned(query, q, limits, band, count, radius, alive, memory, work.numbers, items.gamma)
         a = b
         if a == end:
             break
     if query.method == RAPF and radius < math.inf:
-        memory.limit[q] = min(memory.limit[q], _roomy(count))  # it is from times of more candidates
+        roomy = _roomy(count, items.gamma)  # the limit is from times of more candidates
+        memory.limit[q] = min(memory.limit[q], roomy)
     memory.radius[q] = radius
     return count, used
 
@@ -328,7 +326,7 @@ def _let_arrive(
             soon = next_due(band, count, k, never)  # who gave way is the last entry now
         if count > memory.limit[q]:
             alive = clock + by_rows
-            count = _pruned(query, q, limits, band, count, radius, alive, memory, numbers)
+            count = _pruned(query, q, limits, band, count, radius, alive, memory, numbers, items.gamma)
     while soon < stretch.bound and not query.counted:
         count, used = depart(band, count, k, q, soon, log, used)
         soon = next_due(band, count, k, never)
@@ -338,10 +336,10 @@ def _let_arrive(
 @twig
 def _pruned(
     query: QueryRow, q: int, limits: Ints, band: Band, count: int, radius: float, alive: Moment, memory:
-    Memory, numbers: Ints,
+    Memory, numbers: Ints, gamma: float,
 ) -> int:  # fmt: skip
-    """Prunes, and sets the limit a fifth above what remains, the paper's pruning coefficient of 0.2. Returns
-    the count.
+    """Prunes, and sets the limit above what remains, by the paper's pruning coefficient gamma. Returns the
+    count.
 
     Within RAPF's radius there are few candidates even with the dominated ones: it is enough to drop those
     that have left the window, and there is room for more. PA keeps all in a query's first window.
@@ -349,20 +347,20 @@ def _pruned(
     k, method, strict = query.k, query.method, query.method == RA or query.counted
     if method == PA and not strict and memory.known[q] >= 1.0:
         count = keep_probable(band, count, k, alive, limits, query.limits_row, numbers)
-        memory.limit[q] = count + (count - k) // 5
+        memory.limit[q] = count + int((count - k) * gamma)
         return count
     if not strict:
         count = sweep(band, count, k, alive)
     if strict or (method == RAPF and (radius == math.inf or count > 4 * query.target)):
         count = prune(band, count, k, alive, numbers)
-    memory.limit[q] = count + max(4, count // 5) if strict else _roomy(count)
+    memory.limit[q] = count + max(4, int(count * gamma)) if strict else _roomy(count, gamma)
     return count
 
 
 @leaf
-def _roomy(count: int) -> int:
+def _roomy(count: int, gamma: float) -> int:
     """Returns the limit of so many candidates, where most that come are not dominated."""
-    return count + max(12, count // 5)
+    return count + max(12, int(count * gamma))
 
 
 # the items of a stretch
