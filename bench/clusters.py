@@ -1,8 +1,8 @@
 """Clusters for many queries: `python -m bench.clusters [--json FILE] [--plots FOLDER] [--trades FILE]`.
 
-Our strategy beside the four of the paper (simulate/clusters), the paper's cases, on generated moving targets
+Our strategy beside the five of the paper (simulate/clusters), the paper's cases, on generated moving targets
 and on recorded trades; and beside the PyPI package dbscan, run anew for every window that is due. All give
-the same clusters: tests/families/test_clusters_strategies. CPU seconds of one process, in turns; bytes are
+the same clusters: tests/simulate/clusters. CPU seconds of one process, in turns; bytes are
 those of cluster structures at their largest, without coordinates and search grids and cells.
 
 The package runs in processes of its own, once with as many threads as it takes by itself and once with one.
@@ -35,17 +35,17 @@ from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control_log import Activate
 from anabranch.model.stream import Stream
 from anabranch.model.window import Window
-from anabranch.simulate.clusters.strategies import STRATEGIES, Chandi
+from anabranch.simulate.clusters.strategies import STRATEGIES, Anabranch
 from anabranch.simulate.clusters.strategy import ClusterQuery as Query
 from anabranch.simulate.clusters.strategy import run
-from bench.clusters_cases import CASES, Array, group, moving_targets, trades
+from anabranch.simulate.clusters.workloads import CASES, Array, group, moving_targets, trades
 from bench.clusters_peer import measure
 from bench.harness import Report
 
 Figures = dict[str, dict[str, float]]  # strategy -> figure -> value
 
 _SMALL = [case for case in CASES if case not in ("all four", "scaling")]
-_OURS, _BEST, _PEER = "chandi", "extra-n-rqs", "PyPI dbscan"
+_OURS, _BEST, _PEER = "anabranch", "extra-n-rqs", "PyPI dbscan"
 
 
 def warm_up() -> None:
@@ -219,7 +219,7 @@ def claims(report: Report, measured: dict[str, dict[int, Figures]], points: Arra
 def grid_megabytes(case: str, count: int, points: Array) -> float:
     """What ours holds to find points by, at the end; not counted as structure, nor is that of others."""
     queries = group(case, count)
-    strategy = Chandi(queries, points.shape[1])
+    strategy = Anabranch(queries, points.shape[1])
     run(strategy, queries, points)
     return strategy.structure.grid_bytes / 1e6
 
@@ -303,7 +303,7 @@ def main(arguments: Any = None) -> None:
         whole = json.loads(given.json.read_text())
         given.json.write_text(json.dumps({**whole, "cases": measured}, indent=1))
     if given.plots is not None:
-        from bench.clusters_plots import draw
+        from anabranch.simulate.clusters.figure_plots import draw
 
         for file in draw(measured, given.plots):
             print(file)

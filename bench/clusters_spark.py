@@ -26,9 +26,9 @@ from anabranch.model.control_log import Activate
 from anabranch.model.job import EngineSettings as Settings
 from anabranch.model.stream import Stream
 from anabranch.model.subscription import Subscription
+from anabranch.simulate.clusters.workloads import group
 from anabranch.spark.engine import Engine
 from anabranch.spark.session import make_session
-from bench.clusters_cases import group
 from bench.harness import Report, best, turns
 from bench.pipeline import rate_of
 

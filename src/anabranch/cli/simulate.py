@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anabranch.cli.common import print_table
+from anabranch.cli.simulate_clusters import clusters
 from anabranch.cli.simulate_dzalaps import dzalaps
 from anabranch.cli.simulate_place import place
 from anabranch.planning.optimizer import Bypass
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from anabranch.simulate.sharing import StrategyOutcome
 
 app = typer.Typer(no_args_is_help=True, help="Run the papers' experiments, without Spark.")
+app.command("clusters")(clusters)
 app.command("dzalaps")(dzalaps)
 app.command("place")(place)
 

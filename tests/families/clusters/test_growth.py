@@ -31,7 +31,7 @@ def _found(points: np.ndarray, windows: list[tuple[Pattern, int]]) -> list[Windo
     return structure.clusters(ranges, counts, np.array([start for _, start in windows]))
 
 
-def _is_growth(points: np.ndarray, small: WindowClusters, large: WindowClusters, reach: float) -> bool:
+def is_growth(points: np.ndarray, small: WindowClusters, large: WindowClusters, reach: float) -> bool:
     """Whether `large`, found with the range `reach`, is a growth of `small`."""
     near = distances(points) <= reach
 
@@ -55,14 +55,14 @@ def _is_growth(points: np.ndarray, small: WindowClusters, large: WindowClusters,
 def test_lemma_5_1_a_smaller_count_is_a_growth(quarters: list, reach: float, one: int, other: int) -> None:
     points = np.array(quarters) / 4
     small, large = _found(points, [((reach, max(one, other)), 0), ((reach, min(one, other)), 0)])
-    assert _is_growth(points, small, large, reach)
+    assert is_growth(points, small, large, reach)
 
 
 @given(_QUARTERS, _RANGES, _RANGES, _COUNTS)
 def test_lemma_5_3_a_larger_range_is_a_growth(quarters: list, one: float, other: float, count: int) -> None:
     points = np.array(quarters) / 4
     small, large = _found(points, [((min(one, other), count), 0), ((max(one, other), count), 0)])
-    assert _is_growth(points, small, large, max(one, other))
+    assert is_growth(points, small, large, max(one, other))
 
 
 @given(_QUARTERS, st.tuples(_RANGES, _RANGES), st.tuples(_COUNTS, _COUNTS))
@@ -72,7 +72,7 @@ def test_lemma_5_5_a_more_relaxed_query_is_a_growth(
     points = np.array(quarters) / 4
     restricted, relaxed = (min(reaches), max(counts)), (max(reaches), min(counts))
     small, large = _found(points, [(restricted, 0), (relaxed, 0)])
-    assert _is_growth(points, small, large, max(reaches))
+    assert is_growth(points, small, large, max(reaches))
 
 
 @given(_QUARTERS, _RANGES, _COUNTS, st.data())
@@ -84,7 +84,7 @@ def test_lemma_6_2_an_earlier_predicted_window_is_a_growth(
     starts = st.integers(0, len(points) - 1)
     earlier, later = sorted([data.draw(starts), data.draw(starts)])
     small, large = _found(points, [((reach, count), later), ((reach, count), earlier)])
-    assert _is_growth(points, small, large, reach)
+    assert is_growth(points, small, large, reach)
 
 
 def test_it_is_no_growth_without_one_being_more_relaxed() -> None:
@@ -92,7 +92,7 @@ def test_it_is_no_growth_without_one_being_more_relaxed() -> None:
     points = np.array([[0.0, 0.0], [0.25, 0.0], [3.0, 0.0]])
     small, large = _found(points, [((0.25, 1), 0), ((1.0, 2), 0)])
     assert (small.count, large.count) == (1, 0)
-    assert not _is_growth(points, small, large, 1.0)
+    assert not is_growth(points, small, large, 1.0)
 
 
 def _bytes(patterns: list[Pattern]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from anabranch.families.clusters.kernels import neighbour_lists
@@ -17,6 +19,7 @@ class PointIndex:
         self.points: Floats = np.empty((2 * window + 1024, axes), np.float64)
         self.grid = neighbour_lists.new_grid(self.points, neighbour_lists.cell_side(reach))
         self.offset = self.count = 0
+        self.seconds = 0.0  # CPU time of searches
         self._farthest = 0.0
         self._near: Ints32 = np.empty(1 << 16, np.int32)
         self._distance: Floats = np.empty(1 << 16, np.float64)
@@ -50,10 +53,12 @@ class PointIndex:
 
     def neighbours(self, more: int, first: int) -> BatchNeighbours:
         """Adds the newest `more` points to the grid, each after a search among those before it."""
+        began = time.process_time()
         low = max(0, first - self.offset)
         need = more * (self.count - low)
         if need > len(self._near):
             self._near, self._distance = np.empty(need, np.int32), np.empty(need, np.float64)
         found = BatchNeighbours(self.offset, np.zeros(more + 1, np.int32), self._near, self._distance)
         add_all(self.grid, self.count - more, self.count, low, self.reach, found)
+        self.seconds += time.process_time() - began
         return found

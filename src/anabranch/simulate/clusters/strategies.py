@@ -1,4 +1,4 @@
-"""The strategies by name: ours first, then those to compare it with (Chandi, section 8)."""
+"""The strategies by name: ours, that of the Chandi paper, and those it is compared with there."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import numpy as np
 
 from anabranch.families.clusters.structure import ClusterStructure, WindowClusters
 from anabranch.model.arrays import Floats
+from anabranch.simulate.clusters.chandi import Chandi
 from anabranch.simulate.clusters.extra_n import ExtraN, ExtraNShared
 from anabranch.simulate.clusters.inc_dbscan import IncDbscan, IncDbscanShared
 from anabranch.simulate.clusters.strategy import ClusterQuery, ClusterStrategy, OldestNeeded
 
 
-class Chandi(ClusterStrategy):
-    """Ours: one structure for all queries (docs/decisions/cluster-structure.md)."""
+class Anabranch(ClusterStrategy):
+    """Our own structure, one for all queries (docs/decisions/cluster-structure.md)."""
 
-    name = "chandi"
+    name = "anabranch"
 
     def __init__(self, queries: Sequence[ClusterQuery], axes: int) -> None:
         self.ranges = np.array([query.range for query in queries])
@@ -46,5 +47,6 @@ class Chandi(ClusterStrategy):
 
 
 STRATEGIES: dict[str, type[ClusterStrategy]] = {
-    strategy.name: strategy for strategy in (Chandi, ExtraNShared, ExtraN, IncDbscanShared, IncDbscan)
+    strategy.name: strategy
+    for strategy in (Anabranch, Chandi, ExtraN, ExtraNShared, IncDbscan, IncDbscanShared)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +26,15 @@ def moving_targets(count: int) -> Array:
     return np.column_stack(axes)[:count]
 
 
-def trades(file: Path, count: int) -> Array:
-    """(price in dollars, time in hours) of recorded trades."""
+def trades(file: Path | None, count: int) -> Array:
+    """(price in dollars, time in hours) of recorded trades; without a file, of generated ones: prices that
+    go up and down by cents, in bursts.
+    """
+    if file is None:
+        rng = np.random.default_rng(0)
+        prices = 100.0 + np.cumsum(rng.choice([-0.01, 0.0, 0.0, 0.01], count))
+        prices = np.round(prices + rng.normal(0.0, 0.02, count), 2)
+        return np.column_stack([prices, np.cumsum(rng.exponential(rng.choice([1e-5, 3e-4], count)))])
     rows = pq.read_table(file, columns=["time_us", "price"]).slice(0, count)
     hours = (rows["time_us"].to_numpy() - rows["time_us"][0].as_py()) / 3.6e9
     return np.column_stack([rows["price"].to_numpy(), hours])
@@ -65,7 +73,10 @@ CASES: dict[str, Callable[[Random], Query]] = {
 }
 
 
-def group(case: str, count: int, seed: int = 0) -> list[Query]:
-    """`count` queries; a smaller group with the same seed is a part of a larger one."""
+def group(case: str, count: int, seed: int = 0, shrink: int = 1) -> list[Query]:
+    """`count` queries; a smaller group with the same seed is a part of a larger one. Windows and slides are
+    those of the paper divided by `shrink`.
+    """
     rng = np.random.default_rng([seed, list(CASES).index(case)])
-    return [CASES[case](rng) for _ in range(count)]
+    drawn = [CASES[case](rng) for _ in range(count)]
+    return [replace(query, size=query.size // shrink, slide=query.slide // shrink) for query in drawn]

@@ -1,30 +1,31 @@
-"""Plots like figures 18 to 32 of the Chandi paper: CPU time a tuple and bytes of cluster structures."""
+"""Plots like figures 18 to 32 of the Chandi paper: CPU time per tuple and bytes of cluster structures."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot
-
 Measured = dict[str, dict[int, dict[str, dict[str, float]]]]  # case -> queries -> strategy -> figures
 
-#: One hue a strategy, the same in every plot; ours first.
+#: One hue per strategy, the same in every plot; ours first.
 _STYLE = {
-    "chandi": ("#1f6feb", "o"),
+    "anabranch": ("#1f6feb", "o"),
+    "chandi": ("#8250df", "P"),
     "extra-n-rqs": ("#d1242f", "s"),
     "extra-n": ("#bf8700", "^"),
-    "inc-dbscan-rqs": ("#8250df", "D"),
+    "inc-dbscan-rqs": ("#1a7f37", "D"),
     "inc-dbscan": ("#57606a", "v"),
 }
-_FIGURES = {"cpu_us": "CPU time a tuple, µs", "bytes": "cluster structures, MB"}
+_FIGURES = {"cpu_us": "CPU time per tuple, µs", "bytes": "cluster structures, MB"}
 
 
 def draw(measured: Measured, folder: Path) -> list[Path]:
-    """A PNG a case that has several sizes: CPU on the left, memory on the right."""
+    """A PNG per case that has several sizes: CPU on the left, memory on the right."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for case, sizes in measured.items():
@@ -43,7 +44,7 @@ def draw(measured: Measured, folder: Path) -> list[Path]:
             axes.grid(True, color="#d0d7de", linewidth=0.5)
             axes.spines[["top", "right"]].set_visible(False)
         figure.legend(
-            *sides[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False
+            *sides[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False
         )
         figure.suptitle(f"arbitrary {case}" if case != "scaling" else "scaling", fontsize=11)
         files.append(folder / ("clusters-" + case.replace(",", "").replace(" ", "-") + ".png"))
