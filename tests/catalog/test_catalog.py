@@ -211,6 +211,18 @@ def test_cancel(catalog: Catalog) -> None:
     assert log(catalog)[1:] == [cancel(1, 7.5), cancel(1, 5), cancel(1)]
 
 
+def test_who_is_suspended_keeps_its_name_and_can_be_cancelled(catalog: Catalog) -> None:
+    subscribe(catalog, "vela")
+    catalog.suspend(1, "at item 7: it would give 9 windows")
+    entry = catalog.subscription("vela")
+    assert (entry.active, entry.suspended) == (True, "at item 7: it would give 9 windows")
+    with pytest.raises(JobError, match="vela"):
+        subscribe(catalog, "vela")
+    assert catalog.cancel("vela").state == "cancelled"
+    subscribe(catalog, "vela")
+    assert catalog.subscription("vela").suspended is None
+
+
 def test_cancel_of_what_is_not_there(catalog: Catalog) -> None:
     subscribe(catalog, "vela")
     with pytest.raises(

@@ -77,7 +77,7 @@ def test_who_asks_for_too_much_is_cancelled_in_all_zones_before_the_next_batch()
     assert runner.notes == []
     runner.batch(rows(4), [])
     facts = {"suspended": "q1", "query": 1, "item": 3}
-    reason = "it would give 20 rows for 4 items (limit: 10, and 2 more per item)"
+    reason = "it would give 20 rows for 4 items (limits: batch_work 10, item_work 2)"
     note, of_other = runner.notes
     assert note == {**facts, "reason": reason}
     assert of_other["suspended"] == "q2"

@@ -14,6 +14,7 @@ from anabranch.catalog.catalog import Catalog
 from anabranch.cli import main
 from anabranch.model.control_log import Activate, Cancel
 from anabranch.model.errors import RunError
+from anabranch.results.layout import Layout
 from tests.cli.conftest import Command
 from tests.cli.sinks import VELA
 from tests.job.jobs import GOOD, changed, write_job
@@ -85,6 +86,18 @@ def test_cancel(anabranch: Command, sink: Path) -> None:
     assert refused.code == 2
     assert "cancelled already" in refused.err
     assert "did you mean 'vela'?" in anabranch("cancel", sink, "vla").err
+
+
+def test_list_says_who_is_suspended_and_why(anabranch: Command, sink: Path) -> None:
+    with Catalog(Layout(sink).catalog) as catalog:
+        catalog.suspend(1, "at item 7: it would give 9 windows")
+    lines = anabranch("list", sink).out.splitlines()
+    assert "suspended at item 7: it would give 9 windows" in lines[1]
+    assert "suspended" not in lines[2]
+    entry = json.loads(anabranch("list", sink, "--format", "json").out.splitlines()[0])
+    assert (entry["state"], entry["suspended"]) == ("active", "at item 7: it would give 9 windows")
+    anabranch("cancel", sink, "vela")
+    assert "suspended" not in anabranch("list", sink, "--all").out
 
 
 def test_list(anabranch: Command, sink: Path) -> None:

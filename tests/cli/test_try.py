@@ -95,6 +95,20 @@ def test_dead_letters_are_counted(anabranch: Command, tmp_path: Path) -> None:
     assert f"1 late, 1 malformed, 1 {no_time}, 1 t: not a number" in done.err
 
 
+def test_a_query_that_is_suspended(anabranch: Command, tmp_path: Path) -> None:
+    (tmp_path / "photons.csv").write_text("t\n" + "".join(f"{n * 20_000}\n" for n in range(200)))
+    done = anabranch(
+        "try",
+        "SELECT count(*) AS n FROM photons WINDOW RANGE 10000 STEP 1",
+        f"photons={tmp_path}/*.csv",
+        "--time",
+        "t",
+    )
+    assert done.code == 1
+    assert "the query was suspended at item 0 of stream photons: it would give 1,9" in done.err
+    assert "windows for 200 items (limits: batch_work 1,000,000, item_work 100)" in done.err
+
+
 def test_missing_values_in_csv(anabranch: Command, tmp_path: Path) -> None:
     """In numbers, booleans and timestamps; a text is what it says."""
     texts = ["1.5,NA,true", "na,x,N/A", "null,,NaN", " ,NaN,false", "NaN,null,TRUE"]

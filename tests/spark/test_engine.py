@@ -67,6 +67,27 @@ def test_subscriptions_come_and_go_while_it_runs(spark: SparkSession, tmp_path: 
         assert found.det_time.max() < books["last"]  # cancelled while the stream went on
 
 
+def test_who_asks_too_much_of_a_batch_is_suspended(spark: SparkSession, tmp_path: Path) -> None:
+    """10,000 windows per item are allowed, two million in a batch of 200 items are not."""
+    times = [20_000.0 * number for number in range(200)]
+    pq.write_table(pa.table({"t": times}), tmp_path / "items.parquet")
+    with Engine(spark, tmp_path / "out") as engine:
+        engine.stream("s", path=str(tmp_path / "*.parquet"), time="t")
+        absurd = engine.subscribe("absurd", "SELECT count(*) AS n FROM s WINDOW RANGE 10000 STEP 1")
+        fair = engine.subscribe("fair", "SELECT count(*) AS n FROM s WINDOW RANGE 40000")
+        engine.run_once()
+        assert len(absurd.results()) == 0
+        assert fair.results().n.tolist() == [2] * 100
+        reason = engine.catalog.subscription("absurd").suspended
+        assert reason is not None
+        assert reason.startswith("at item 0: it would give 1,980,001 windows")
+        assert engine.catalog.subscription("fair").suspended is None
+        (letters,) = [table.to_pylist() for table in engine.deliveries.dead_letters("s")]
+        assert [letter["reason"] for letter in letters] == [f"subscription 'absurd' was suspended {reason}"]
+        books = engine.deliveries.books("s")
+        assert (books["processed"], books["rejected"]) == (200, 0)
+
+
 def test_one_engine_a_sink(spark: SparkSession, tmp_path: Path) -> None:
     with (
         Engine(spark, tmp_path / "out"),

@@ -193,6 +193,13 @@ class Catalog:
                 _append_log(database, [_log_row(entry, "cancel", time, created)])
         return [self.entry(entry.number) for entry in entries]
 
+    def suspend(self, number: int, reason: str) -> None:
+        """Notes that a running stream has suspended a subscription. It keeps its name until it is
+        cancelled.
+        """
+        with self._database.writing() as database:
+            database.write("UPDATE subscriptions SET suspended = ? WHERE number = ?", reason, number)
+
     def _with_parts(self, entry: Entry, time: Time | None) -> list[Entry]:
         if entry.part_of is not None:
             whole = self.entry(entry.part_of).name

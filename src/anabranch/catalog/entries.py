@@ -68,7 +68,8 @@ class Entry:
     and was cancelled, `name#number`, so that the results of the two stay apart. `owner` is whose token
     registered it through the service; None for what a job file or a local command registered. `part_of` is
     the number of the subscription that it is a further part of: its name is only shown, and anybody may have
-    a subscription of that name.
+    a subscription of that name. `suspended` says since when and why it gets no results, though nobody has
+    cancelled it; None where that is not so.
     """
 
     number: int
@@ -87,6 +88,7 @@ class Entry:
     cancelled: str | None
     owner: str | None
     part_of: int | None = None
+    suspended: str | None = None
 
     @property
     def address(self) -> str:

@@ -112,6 +112,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
         "CREATE UNIQUE INDEX one_active_a_name ON subscriptions (name) "
         "WHERE state = 'active' AND part_of IS NULL",
     ),
+    ("ALTER TABLE subscriptions ADD COLUMN suspended TEXT",),
 )
 
 #: What this release reads and writes.

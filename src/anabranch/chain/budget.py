@@ -1,6 +1,6 @@
 """Budgets: how much work one subscription may ask of one batch, and what happens to one that asks for more.
 
-    budget = Budget(base=1_000_000, per_item=100)
+    budget = Budget.of(stream)                              # [limits] batch_work and item_work of the job
     if budget.exceeded(windows, items):                     # counted before the work is done
         packets += suspended("filters", query, item, budget.reason("windows", windows, items))
 
@@ -24,14 +24,21 @@ import pyarrow as pa
 from anabranch.chain.control import Query, cancel_rows
 from anabranch.chain.dead_letters import SCHEMA
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
+from anabranch.model.limits import DEFAULT_LIMITS
+from anabranch.model.stream import Stream
 
 
 @dataclass(frozen=True)
 class Budget:
     """What a subscription may ask for: `base` per batch, and `per_item` more for each item that it sees."""
 
-    base: int = 1_000_000
-    per_item: int = 100
+    base: int = DEFAULT_LIMITS.batch_work
+    per_item: int = DEFAULT_LIMITS.item_work
+
+    @staticmethod
+    def of(stream: Stream) -> Budget:
+        """Returns the budget that the operator of a stream allows."""
+        return Budget(stream.limits.batch_work, stream.limits.item_work)
 
     def allowed(self, items: int) -> int:
         return self.base + self.per_item * items
@@ -40,9 +47,9 @@ class Budget:
         return count > self.allowed(items)
 
     def reason(self, what: str, count: int, items: int) -> str:
-        """`it would give 5,000,000 windows for 10 items (limit: 1,000,000, and 100 more per item)`"""
-        limit = f"limit: {self.base:,}, and {self.per_item:,} more per item"
-        return f"it would give {count:,} {what} for {items:,} {'item' if items == 1 else 'items'} ({limit})"
+        """`it would give 5,000,000 windows for 10 items (limits: batch_work 1,000,000, item_work 100)`"""
+        limits = f"limits: batch_work {self.base:,}, item_work {self.per_item:,}"
+        return f"it would give {count:,} {what} for {items:,} {'item' if items == 1 else 'items'} ({limits})"
 
 
 def suspended(family: str, query: Query, item: int, reason: str) -> list[Packet]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from anabranch.catalog.entries import ACTIVE
 from anabranch.cli.common import TableForm, print_table
 from anabranch.cli.target import TargetOrAddress, open_target
 
@@ -32,7 +33,8 @@ def list_subscriptions(
     delivery = DELIVERY if any(facts["delivery"] for facts in subscriptions) else ()
     rows = [
         (
-            *(facts[key] for key in ("number", "name", "stream", "kind", "state")),
+            *(facts[key] for key in ("number", "name", "stream", "kind")),
+            _state(facts),
             _text(facts["activate"]),
             _text(facts["cancel"]),
             *(_text((facts["delivery"] or {}).get(key)) for key in delivery),
@@ -42,6 +44,12 @@ def list_subscriptions(
     ]
     title = ("number", "name", "stream", "kind", "state", "activate", "cancel", *delivery)
     print_table((*title, "query"), rows, right=("number", "sent", "behind"))
+
+
+def _state(facts: dict[str, Any]) -> str:
+    """`suspended at item 7: it would give ...` in place of `active`"""
+    is_suspended = facts["suspended"] is not None and facts["state"] == ACTIVE
+    return f"suspended {facts['suspended']}" if is_suspended else str(facts["state"])
 
 
 def _text(time: Any) -> str:

@@ -40,7 +40,7 @@ TargetOrAddress = Annotated[
 #: What is said of a subscription.
 FIELDS = (
     *("number", "name", "label", "stream", "family", "kind", "state", "activate", "cancel"),
-    *("origin", "created", "cancelled", "owner", "query"),
+    *("origin", "created", "cancelled", "suspended", "owner", "query"),
 )
 
 

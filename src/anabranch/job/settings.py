@@ -549,7 +549,9 @@ def _limit(name: str, description: str) -> Any:
 
 
 class LimitsTable(SettingsTable):
-    """[limits]: what a query may ask for at most; one that asks for more is refused when it is registered."""
+    """[limits]: what a query may ask for at most; one that asks for more is refused when it is registered, or
+    suspended.
+    """
 
     query_bytes: Count = _limit("query_bytes", "Bytes of a query's text.")
     query_words: Count = _limit("query_words", "Names, numbers, strings, signs and comments in a query.")
@@ -564,6 +566,11 @@ class LimitsTable(SettingsTable):
     windows_per_item: Count = _limit(
         "windows_per_item", "Windows that an item is in, and that are open at a time: size / step."
     )
+    batch_work: Count = _limit(
+        "batch_work",
+        "Windows, rows or pairs that a query may ask of one batch; one that asks for more is suspended.",
+    )
+    item_work: Count = _limit("item_work", "So many more for each item of the batch.")
 
 
 OPERATOR_TYPES = tuple(kind.value for kind in ColumnType if kind is not ColumnType.POINT)

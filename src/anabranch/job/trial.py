@@ -30,7 +30,7 @@ from anabranch.job.source_files import SourceFiles, format_of
 from anabranch.job.sources import absolute
 from anabranch.language.bind import BoundQuery, compile_query
 from anabranch.model.control_log import Activate, Control, End
-from anabranch.model.errors import JobError
+from anabranch.model.errors import JobError, RunError
 from anabranch.model.job import FILE_FORMATS, Source, StreamDeclaration
 from anabranch.model.suggestions import shown, suggestion
 
@@ -96,6 +96,10 @@ class Trial:
         def delivered() -> Iterator[pa.Table]:
             for batches in runner.tables[table.name].values():
                 yield rows_of(batches, table, NAME, columns)
+            for note in runner.notes:
+                if "suspended" in note:
+                    where = f"was suspended at item {note['item']:,} of stream {stream.name}"
+                    raise RunError(f"the query {where}: {note['reason']}")
             for letters in runner.dead:
                 dead.update(map(kind_of, letters.column("reason").to_pylist()))
             runner.tables.clear()

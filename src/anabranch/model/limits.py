@@ -1,8 +1,9 @@
 """What a query may ask for at most.
 
 Queries come from anybody, and one absurd query must not stop the others. Each limit is checked when a query
-is registered, before any work is done for it. The operator sets them in `[limits]` of the job; they are kept
-with the streams, so that the engine, the service and the command line have the same.
+is registered, before any work is done for it; `batch_work` and `item_work` are checked while it runs. The
+operator sets them in `[limits]` of the job; they are kept with the streams, so that the engine, the service
+and the command line have the same.
 
     Limits(nearest_k=50)        # NEAREST 51 is refused
 """
@@ -29,6 +30,8 @@ class Limits:
     cluster_count: int = 10_000  # neighbours of a core: MIN of CLUSTERS
     window_rows: int = 100_000_000  # ROWS of a window
     windows_per_item: int = 10_000  # size / step
+    batch_work: int = 1_000_000  # windows, rows or pairs of one subscription in one batch (chain/budget.py)
+    item_work: int = 100  # so many more for each item of the batch
 
     def to_json(self) -> dict[str, int]:
         return asdict(self)

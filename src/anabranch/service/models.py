@@ -89,6 +89,7 @@ class SubscriptionFacts(BaseModel):
                     "origin": "subscribe",
                     "created": "2026-01-31T12:00:00.000Z",
                     "cancelled": None,
+                    "suspended": None,
                     "owner": "ann",
                     "query": "SELECT en FROM photons WHERE en > 20",
                     "results": None,
@@ -111,6 +112,9 @@ class SubscriptionFacts(BaseModel):
     origin: str
     created: str
     cancelled: str | None
+    suspended: Annotated[
+        str | None, Field(description="Since when and why it gets no results, if it asked for too much.")
+    ]
     owner: str | None
     query: str
     results: Annotated[int | None, Field(description="Rows delivered, if the request has `counts`.")] = None

@@ -518,8 +518,15 @@ class Engine:
             ControlFiles(folder, self.catalog, branch),
             division,
             float(self.settings.trigger or 0),
-            lambda manifest: self.after(branch.name, manifest),
+            partial(self._delivered, branch),
         )
+
+    def _delivered(self, branch: Branch, manifest: Manifest) -> None:
+        """Called after each batch: the catalog is told who was suspended, and why."""
+        for note in manifest.notes:
+            if "suspended" in note:
+                self.catalog.suspend(note["query"], f"at item {note['item']:,}: {note['reason']}")
+        self.after(branch.name, manifest)
 
 
 @dataclass

@@ -30,7 +30,7 @@ def test_a_billion_windows_per_item_are_counted_and_not_composed() -> None:
     assert run.results("absurd") == run.results("same") == []
     assert [row["v1"] for row in run.results("fair")] == [3, 5, 7, 4]
     assert [(note["suspended"], note["item"]) for note in run.runner.notes] == [("absurd", 0), ("same", 0)]
-    reason = "for 3 items (limit: 1,000,000, and 100 more per item)"
+    reason = "for 3 items (limits: batch_work 1,000,000, item_work 100)"
     assert run.runner.notes[0]["reason"] == f"it would give 1,000,000,001 windows {reason}"
 
 

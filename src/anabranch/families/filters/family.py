@@ -29,15 +29,18 @@ class Filters(Family):
     tables: ClassVar[tuple[Table, ...]] = (Table(SELECT, order_by="#"), Table(AGGREGATE))
 
     def __init__(self, least: int = 1024, budget: Budget | None = None) -> None:
-        """At least so many items go to a zone of `share` together; a query may get so many windows."""
-        self.least, self.budget = least, budget or Budget()
+        """At least so many items go to a zone of `share` together; a query may get so many windows, by
+        default what the stream's limits say.
+        """
+        self.least, self.budget = least, budget
 
     def chain(self, stream: Stream, zones: int) -> Chain:
         # here, so that whoever only reads results does not load the kernels
         from anabranch.families.filters.compose import Compose
         from anabranch.families.filters.share import Share
 
-        return Chain((Share(stream, zones), Compose(stream, zones, self.budget)), Slices(zones, self.least))
+        compose = Compose(stream, zones, self.budget or Budget.of(stream))
+        return Chain((Share(stream, zones), compose), Slices(zones, self.least))
 
     def shown(self, stream: Stream, spec: dict[str, Any]) -> tuple[str, tuple[Shown, ...]]:
         stream = widened(stream, made_of(spec))
