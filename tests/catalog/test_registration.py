@@ -20,7 +20,7 @@ from anabranch.model.columns import Column, ColumnType
 from anabranch.model.control_log import Activate, Cancel
 from anabranch.model.errors import JobError, NameTaken, TooManyError
 from anabranch.model.job import Job
-from anabranch.model.limits import LimitError, Limits
+from anabranch.model.limits import LimitError, QueryLimits
 from anabranch.model.subscription import Subscription
 from tests.catalog.streams import COLUMNS, declaration, photons, registered
 from tests.job.jobs import GOOD, write_job
@@ -246,7 +246,7 @@ def test_times_beyond_64_bits_are_refused(moment: float) -> None:
 
 def test_the_limits_of_the_job_hold_for_everybody(catalog: Catalog, tmp_path: Path) -> None:
     nearest = "SELECT NEAREST 11 TO (1, 2) BY (ra, dec) FROM photons WINDOW ROWS 5"
-    strict = {"photons": replace(STREAMS["photons"], limits=Limits(nearest_k=10))}
+    strict = {"photons": replace(STREAMS["photons"], limits=QueryLimits(nearest_k=10))}
     with pytest.raises(LimitError, match=r"the number after NEAREST is 11 \(limit: 10\)"):
         register(catalog, Books(), strict, [Subscription("a", nearest)])
     with pytest.raises(JobError, match=r"subscription a: .*limit: 10"):
@@ -254,6 +254,6 @@ def test_the_limits_of_the_job_hold_for_everybody(catalog: Catalog, tmp_path: Pa
 
 
 def test_limits_may_change_when_a_job_runs_again(catalog: Catalog) -> None:
-    changed = replace(catalog.stream("photons"), limits=Limits(nearest_k=10))
+    changed = replace(catalog.stream("photons"), limits=QueryLimits(nearest_k=10))
     catalog.register_stream(changed, catalog.declaration("photons"))
     assert catalog.stream("photons").limits.nearest_k == 10

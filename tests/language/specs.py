@@ -14,7 +14,7 @@ from anabranch.language.conditions import conjunction, disjunction, negation
 from anabranch.language.scopes import default_name
 from anabranch.language.windows import LEAST_LENGTH
 from anabranch.model.columns import Column, ColumnType
-from anabranch.model.limits import DEFAULT_LIMITS, Limits
+from anabranch.model.limits import DEFAULT_LIMITS, QueryLimits
 from anabranch.model.stream import Stream
 from anabranch.model.window import AtEnd, Window
 from anabranch.predicates.terms import TRUE, Constant, Difference, Op, Term
@@ -51,7 +51,7 @@ def odd_stream(time: ColumnType) -> Stream:
 
 
 #: Numbers are drawn from all of 64 bits.
-UNLIMITED = Limits(**dict.fromkeys(DEFAULT_LIMITS.to_json(), 2**63 - 1) | {"windows_per_item": 2**2000})
+UNLIMITED = QueryLimits(**dict.fromkeys(DEFAULT_LIMITS.to_json(), 2**63 - 1) | {"windows_per_item": 2**2000})
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

@@ -11,7 +11,7 @@ import pytest
 
 from anabranch.language.bind import compile_query
 from anabranch.model.errors import QueryError
-from anabranch.model.limits import DEFAULT_LIMITS, LimitError, Limits
+from anabranch.model.limits import DEFAULT_LIMITS, LimitError, QueryLimits
 from tests.language.streams import stream
 
 COLUMNS = [f"i{k}:int" for k in range(60)] + [f"s{k}:string" for k in range(8)] + ["a:float", "b:float"]
@@ -19,7 +19,7 @@ STREAM = stream("s", " ".join([*COLUMNS, "t:int"]), time="t", position=("a", "b"
 GIANT = 9223372036854775807
 
 
-def compiled(query: str, limits: Limits = DEFAULT_LIMITS) -> None:
+def compiled(query: str, limits: QueryLimits = DEFAULT_LIMITS) -> None:
     compile_query(query, {"s": replace(STREAM, limits=limits)})
 
 
@@ -83,10 +83,10 @@ def test_raised_limits_hold_for_text_and_conditions() -> None:
     with pytest.raises(LimitError, match="words and signs"):
         compiled(long)
     with pytest.raises(LimitError, match="1,500 alternatives"):
-        compiled(long, Limits(query_words=10_000))
-    compiled(long, Limits(query_words=10_000, conjunctions=2_000, condition_steps=50_000))
+        compiled(long, QueryLimits(query_words=10_000))
+    compiled(long, QueryLimits(query_words=10_000, conjunctions=2_000, condition_steps=50_000))
     with pytest.raises(LimitError, match="words and signs"):
-        compiled("SELECT a FROM s", Limits(query_words=3))
+        compiled("SELECT a FROM s", QueryLimits(query_words=3))
     with pytest.raises(LimitError, match="goes over 17 streams"):
         compiled(", ".join(["stream('s')/r/i"] * 17))
 

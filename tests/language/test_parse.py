@@ -9,12 +9,12 @@ import pytest
 from anabranch.language import syntax as s
 from anabranch.language.parse import keywords, parse
 from anabranch.model.errors import QueryError
-from anabranch.model.limits import DEFAULT_LIMITS, Limits
+from anabranch.model.limits import DEFAULT_LIMITS, QueryLimits
 from tests.language.refused import refused
 from tests.language.streams import FREE, RESERVED
 
 
-def where(text: str, limits: Limits = DEFAULT_LIMITS) -> s.Expression:
+def where(text: str, limits: QueryLimits = DEFAULT_LIMITS) -> s.Expression:
     (clause,) = parse(f"SELECT * FROM s WHERE {text}", limits).clauses
     assert isinstance(clause, s.Where)
     return clause.condition
@@ -156,7 +156,7 @@ def test_a_sign_of_a_number_is_no_nesting() -> None:
 
 
 def test_long_chains_are_not_deep() -> None:
-    room = Limits(query_words=20_000)  # as an operator may allow
+    room = QueryLimits(query_words=20_000)  # as an operator may allow
     assert isinstance(where(" AND ".join(["a < 1"] * 3000), room), s.AndTerms)
     assert isinstance(where("a < " + " + ".join(["1"] * 3000), room), s.Compare)
     assert isinstance(where(f"a IN ({', '.join(['1'] * 3000)})", room), s.OneOf)
@@ -164,7 +164,7 @@ def test_long_chains_are_not_deep() -> None:
 
 def test_length_is_limited_in_bytes() -> None:
     text = "SELECT * FROM s WHERE a = '{}'"
-    room = Limits().query_bytes - len(text) + 2
+    room = QueryLimits().query_bytes - len(text) + 2
     parse(text.format("a" * room))
     for filling in ("a" * (room + 1), "é" * (room // 2 + 1)):
         with pytest.raises(QueryError, match=r"the query has 65,53[78] bytes \(limit: 65,536\)"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from anabranch.model.errors import QueryError
-from anabranch.model.limits import LimitError, Limits
+from anabranch.model.limits import LimitError, QueryLimits
 from anabranch.predicates.conjunction import EVERYTHING, NOTHING
 from anabranch.predicates.evaluate import evaluate
 from anabranch.predicates.normal import normal_form, unsatisfiable_reason
@@ -140,14 +140,14 @@ def test_everything_and_nothing() -> None:
 def test_the_number_of_alternatives_is_limited() -> None:
     ors = tuple(Or((less("a", -i), more("b", 10 * i))) for i in range(40))
     assert len(normal_form(And(ors), STREAM).conjunctions) < 50  # most of the 2**40 imply each other
-    limit = Limits().conjunctions
+    limit = QueryLimits().conjunctions
     many = Or(tuple(Constant("a", Op.EQ, i) for i in range(limit)))
-    assert len(normal_form(many, STREAM, Work(Limits())).conjunctions) == limit
+    assert len(normal_form(many, STREAM, Work(QueryLimits())).conjunctions) == limit
     with pytest.raises(LimitError, match=rf"unfolds into {limit + 1:,} alternatives \(limit: {limit:,}\)"):
-        normal_form(Or((many, Constant("a", Op.EQ, -1))), STREAM, Work(Limits()))
+        normal_form(Or((many, Constant("a", Op.EQ, -1))), STREAM, Work(QueryLimits()))
     both = And((many, Or(tuple(Constant("b", Op.EQ, i) for i in range(limit)))))
     with pytest.raises(LimitError, match=f"unfolds into {limit**2:,} alternatives"):  # before they are made
-        normal_form(both, STREAM, Work(Limits()))
+        normal_form(both, STREAM, Work(QueryLimits()))
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def now(later_s: float = 0.0) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class Connections:
+class ConnectionPool:
     """A few connections: each is used by one thread at a time, and a thread waits where all are in use."""
 
     def __init__(self, backend: Backend) -> None:
@@ -130,7 +130,7 @@ class Database:
 
     def __init__(self, address: Address) -> None:
         self._backend = backend_of(address)
-        self._connections = Connections(self._backend)
+        self._connections = ConnectionPool(self._backend)
         self._write_lock = threading.Lock()
         self._thread = threading.local()  # .connection: that of the transaction of this thread
         with _our_errors(self._backend):

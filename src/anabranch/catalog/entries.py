@@ -14,7 +14,7 @@ from typing import Any
 from anabranch.catalog.database import Row
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.job import Source, StreamDeclaration
-from anabranch.model.limits import DEFAULT_LIMITS, Limits
+from anabranch.model.limits import DEFAULT_LIMITS, QueryLimits
 from anabranch.model.operators import operators_from_json, operators_to_json
 from anabranch.model.stream import Stream, Time
 from anabranch.model.suggestions import shown
@@ -131,7 +131,7 @@ def load_stream(name: str, columns: str, settings: str) -> Stream:
     for key in ("position", "regions", "bounds", "apart"):
         parts[key] = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in parts.get(key, ()))
     parts["operators"] = operators_from_json(parts.get("operators", ()))
-    parts["limits"] = Limits.from_json(parts.get("limits"))
+    parts["limits"] = QueryLimits.from_json(parts.get("limits"))
     return Stream(name, tuple(Column(n, ColumnType(t)) for n, t in json.loads(columns)), **parts)
 
 

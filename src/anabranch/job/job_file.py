@@ -27,7 +27,7 @@ from anabranch.job.sources import absolute, is_url, reads_own_results
 from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.job import EngineSettings, Job, Sink, Source, StreamDeclaration
-from anabranch.model.limits import Limits
+from anabranch.model.limits import QueryLimits
 from anabranch.model.operators import Operator
 from anabranch.model.settings_file import SettingsFile
 from anabranch.model.subscription import MAX_NAME, Moment, Subscription
@@ -50,7 +50,7 @@ def load_job(path: Path | str) -> Job:
             source_of(table.source, path.parent),
             table.model_dump(exclude_unset=True, exclude={"source"}),
             operators,
-            Limits(**tables.limits.model_dump()),
+            QueryLimits(**tables.limits.model_dump()),
         )
         for name, table in tables.stream.items()
     }

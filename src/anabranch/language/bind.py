@@ -27,7 +27,7 @@ from anabranch.language.scopes import ItemScope
 from anabranch.language.wxquery.bind import bind_wxquery
 from anabranch.language.wxquery.construction import Construction
 from anabranch.language.wxquery.syntax import WXQuery
-from anabranch.model.limits import DEFAULT_LIMITS, Limits
+from anabranch.model.limits import DEFAULT_LIMITS, QueryLimits
 from anabranch.model.stream import Stream
 from anabranch.predicates.work import Work
 
@@ -54,7 +54,7 @@ def compile_query(text: str, streams: Mapping[str, Stream]) -> BoundQuery:
     return bind(parse(text, limits_of(streams)), streams)
 
 
-def limits_of(streams: Mapping[str, Stream]) -> Limits:
+def limits_of(streams: Mapping[str, Stream]) -> QueryLimits:
     """The limits of the job; all its streams have the same."""
     return next((stream.limits for stream in streams.values()), DEFAULT_LIMITS)
 

@@ -24,7 +24,7 @@ from anabranch.language.syntax_errors import explain
 from anabranch.language.wxquery.parse import parse_wxquery, too_many_words, without_comments
 from anabranch.language.wxquery.recognise import is_wxquery
 from anabranch.language.wxquery.syntax import WXQuery
-from anabranch.model.limits import DEFAULT_LIMITS, Limits
+from anabranch.model.limits import DEFAULT_LIMITS, QueryLimits
 
 #: What a parser reads as one, in either language: comments, strings, quoted names, names and numbers, signs.
 _WORD = re.compile(
@@ -32,7 +32,7 @@ _WORD = re.compile(
 )
 
 
-def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> SqlQuery | WXQuery:
+def parse(text: str, limits: QueryLimits = DEFAULT_LIMITS) -> SqlQuery | WXQuery:
     """The syntax tree of a query in one of the two languages."""
     with pointing_into(text):
         _check(text, limits)
@@ -44,14 +44,14 @@ def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> SqlQuery | WXQuery:
         return parse_wxquery(text, plain, limits)
 
 
-def _check_words(text: str, limits: Limits) -> None:
+def _check_words(text: str, limits: QueryLimits) -> None:
     """Counted before they are parsed, which takes a hundred times as long."""
     beyond = next(islice(_WORD.finditer(text), limits.query_words, None), None)
     if beyond is not None:
         raise too_many_words(limits, (beyond.start(), len(beyond[0])))
 
 
-def _check(text: str, limits: Limits) -> None:
+def _check(text: str, limits: QueryLimits) -> None:
     """Refuse what no parser should have to look at."""
     if not text.strip():
         raise refuse("the query is empty; write for example SELECT * FROM photons WHERE en > 1.3", (0, 1))

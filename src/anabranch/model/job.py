@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from anabranch.model.limits import DEFAULT_LIMITS, Limits
+from anabranch.model.limits import DEFAULT_LIMITS, QueryLimits
 from anabranch.model.operators import Operator
 from anabranch.model.stream import Time
 from anabranch.model.subscription import Subscription
@@ -62,7 +62,7 @@ class StreamDeclaration:
     source: Source
     settings: Mapping[str, Any] = field(default_factory=dict)
     operators: tuple[Operator, ...] = ()
-    limits: Limits = DEFAULT_LIMITS
+    limits: QueryLimits = DEFAULT_LIMITS
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ is registered, before any work is done for it; `batch_work` and `item_work` are 
 operator sets them in `[limits]` of the job; they are kept with the streams, so that the engine, the service
 and the command line have the same.
 
-    Limits(nearest_k=50)        # NEAREST 51 is refused
+    QueryLimits(nearest_k=50)        # NEAREST 51 is refused
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INT64_LEAST, INT64_GREATEST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QueryLimits:
     query_bytes: int = 65_536  # of the text, in UTF-8
     query_words: int = 2_500  # names, numbers, strings, signs and comments
     query_streams: int = 16  # `for` clauses over streams in a WXQuery
@@ -37,12 +37,12 @@ class Limits:
         return asdict(self)
 
     @staticmethod
-    def from_json(given: dict[str, Any] | None) -> Limits:
-        """Limits of older catalogs may lack some, and have their defaults."""
-        return Limits(**(given or {}))
+    def from_json(given: dict[str, Any] | None) -> QueryLimits:
+        """QueryLimits of older catalogs may lack some, and have their defaults."""
+        return QueryLimits(**(given or {}))
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = QueryLimits()
 
 
 class LimitError(QueryError):

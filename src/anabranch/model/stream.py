@@ -8,7 +8,7 @@ from functools import cached_property
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError
 from anabranch.model.html import html_table
-from anabranch.model.limits import DEFAULT_LIMITS, Limits
+from anabranch.model.limits import DEFAULT_LIMITS, QueryLimits
 from anabranch.model.operators import Operator
 
 #: The column that carries an item's number in the stream, from 0; no user column can be called this.
@@ -60,7 +60,7 @@ class Stream:
     max_ahead: Time | None = None
     operators: tuple[Operator, ...] = ()
     flow: bool = False
-    limits: Limits = DEFAULT_LIMITS
+    limits: QueryLimits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

@@ -3,13 +3,13 @@
 A step takes about a microsecond. Steps are counted, not measured, so that a query is refused everywhere or
 nowhere; and they are counted before they are done.
 
-    work = Work(Limits())
+    work = Work(QueryLimits())
     normal_form(term, stream, work)         # LimitError once it would take more than limits.condition_steps
 """
 
 from __future__ import annotations
 
-from anabranch.model.limits import LimitError, Limits
+from anabranch.model.limits import LimitError, QueryLimits
 
 _INSTEAD = "use fewer ORs inside ANDs and fewer comparisons of columns, or split the query"
 
@@ -17,7 +17,7 @@ _INSTEAD = "use fewer ORs inside ANDs and fewer comparisons of columns, or split
 class Work:
     """What may still be spent on the conditions of one query; without limits, anything."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: QueryLimits | None = None) -> None:
         self.limits = limits
         self.left = None if limits is None else limits.condition_steps
 

@@ -43,7 +43,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Buckets:
+class RateBuckets:
     """Rates by key. A bucket fills with time, and every request takes one out."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Access:
         self.service = service
         self.listeners: Counter[str] = Counter()
         self.most_listeners = connections_allowed(service.limits.connections) // 2  # requests need some, too
-        self._requests, self._wrong = Buckets(), Buckets()
+        self._requests, self._wrong = RateBuckets(), RateBuckets()
         self._right: OrderedDict[bytes, None] = OrderedDict()  # hashes of tokens that were right
         self._needs_tokens = False
         self._lock = threading.Lock()

@@ -25,7 +25,7 @@ MANY_CORES = 4
 
 
 @dataclass(frozen=True)
-class Division:
+class BranchDivision:
     """`rescaled` is how often the numbers have changed, `first_batch` the number that Spark's batch 0 has in
     the branch, `moved` the files with the states that the zones begin with. `kept` are the numbers of zones
     of families that kept theirs.
@@ -47,17 +47,19 @@ def _key(branch: str) -> str:
     return f"parts of {branch}"
 
 
-def known_division(catalog: Catalog, branch: str) -> Division | None:
+def known_division(catalog: Catalog, branch: str) -> BranchDivision | None:
     """Returns how a branch is divided, None if it has not started yet."""
     stored = catalog.meta(_key(branch))
-    return None if stored is None else Division(**stored | {"moved": tuple(stored.get("moved", ()))})
+    return None if stored is None else BranchDivision(**stored | {"moved": tuple(stored.get("moved", ()))})
 
 
-def save_division(catalog: Catalog, branch: str, division: Division) -> None:
+def save_division(catalog: Catalog, branch: str, division: BranchDivision) -> None:
     catalog.set_meta(_key(branch), asdict(division))
 
 
-def division_of(catalog: Catalog, branch: str, settings: EngineSettings, spark: SparkSession) -> Division:
+def division_of(
+    catalog: Catalog, branch: str, settings: EngineSettings, spark: SparkSession
+) -> BranchDivision:
     """Returns how a branch is divided; the first call decides it."""
     known = known_division(catalog, branch)
     if known is None:
@@ -75,10 +77,10 @@ def division_of(catalog: Catalog, branch: str, settings: EngineSettings, spark: 
     return known
 
 
-def new_division(zones: int | None, partitions: int | None, spark: SparkSession) -> Division:
+def new_division(zones: int | None, partitions: int | None, spark: SparkSession) -> BranchDivision:
     """Returns a division with these numbers; what is not given follows from the session's cores."""
     few = few_partitions(spark)
     if few < MANY_CORES and zones is None:
         few = 1
     count = partitions or min(few, zones or few)
-    return Division(zones or count, count)
+    return BranchDivision(zones or count, count)

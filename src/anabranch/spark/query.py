@@ -24,13 +24,13 @@ from anabranch.model.stream import Stream
 from anabranch.results.manifests import Manifest, Manifests
 from anabranch.spark.control import ControlFiles, control_rows
 from anabranch.spark.deliver import Destination, deliver
-from anabranch.spark.division import Division
+from anabranch.spark.division import BranchDivision
 from anabranch.spark.operator import Run, StageOperator
 from anabranch.spark.rows import DDL, clear_parcels
 from anabranch.spark.session import shuffled
 
 
-def chains_of(stream: Stream, branch: Branch, division: Division) -> Chains:
+def chains_of(stream: Stream, branch: Branch, division: BranchDivision) -> Chains:
     """Returns the chains of the families of a branch."""
     families = [family_of(name) for name in branch.families]
     return Chains(stream, families, division.zones, division.kept)
@@ -57,7 +57,7 @@ class BranchQuery:
         chains: Chains,
         to: Destination,
         control: ControlFiles,
-        division: Division,
+        division: BranchDivision,
         trigger_s: float = 0.0,
         after: Callable[[Manifest], None] = lambda manifest: None,
     ) -> None:

@@ -39,7 +39,7 @@ from anabranch.results.layout import Layout
 from anabranch.results.manifests import Manifests
 from anabranch.spark.back import packets_in
 from anabranch.spark.control import control_rows, write_control
-from anabranch.spark.division import Division, known_division, new_division, save_division
+from anabranch.spark.division import BranchDivision, known_division, new_division, save_division
 from anabranch.spark.operator import Run
 from anabranch.spark.query import chains_of, through_stages
 from anabranch.spark.rows import DDL, FILE_NAMES, SCHEMA, columns_of, record_batch
@@ -104,7 +104,7 @@ class _Settling(Runner):
 
 
 def _stored(
-    spark: SparkSession, layout: Layout, branch: Branch, division: Division, checkpoint: Path, done: int
+    spark: SparkSession, layout: Layout, branch: Branch, division: BranchDivision, checkpoint: Path, done: int
 ) -> tuple[dict[Address, State], Inbox]:
     """Returns the states of all zones after the batch `done`, and the packets that it left for the next."""
     states: dict[Address, State] = defaultdict(State)
@@ -159,7 +159,7 @@ def _write_packets(path: Path, packets: Inbox, partitions: int) -> None:
 # the new checkpoint
 
 
-def _run_empty_batch(spark: SparkSession, chains: Chains, division: Division, checkpoint: Path) -> None:
+def _run_empty_batch(spark: SparkSession, chains: Chains, division: BranchDivision, checkpoint: Path) -> None:
     """Lets Spark make a checkpoint of the new plan, with empty states, by a batch that does nothing."""
     with TemporaryDirectory(prefix="anabranch") as name:
         folder = Path(name)

@@ -21,7 +21,7 @@ from anabranch.language.syntax import Name, Span
 from anabranch.language.wxquery import syntax as w
 from anabranch.language.wxquery.builder import WXQueryBuilder
 from anabranch.language.wxquery.syntax_errors import explain
-from anabranch.model.limits import DEFAULT_LIMITS, LimitError, Limits
+from anabranch.model.limits import DEFAULT_LIMITS, LimitError, QueryLimits
 
 #: Outside a comment a string hides the signs of comments, inside it does not.
 _OUTSIDE = re.compile(r"\"[^\"]*\"|'[^']*'|\(:")
@@ -33,7 +33,7 @@ EXAMPLE = 'for $p in stream("photons")/photons/photon'
 _NAMELESS = "."
 
 
-def parse_wxquery(text: str, plain: str, limits: Limits) -> w.WXQuery:
+def parse_wxquery(text: str, plain: str, limits: QueryLimits) -> w.WXQuery:
     """`plain` is the text without its comments."""
     parser = _parser()
     try:
@@ -60,7 +60,7 @@ def _parser() -> Lark:
     return parser_of(Path(__file__).with_name("wxquery.lark"), "contextual", WXQueryBuilder())
 
 
-def without_comments(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
+def without_comments(text: str, limits: QueryLimits = DEFAULT_LIMITS) -> str:
     """The text with blanks in span of (: comments (: which nest :) :), so that spans stay."""
     out: list[str] = []
     at = 0
@@ -74,7 +74,7 @@ def without_comments(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
     return "".join([*out, text[at:]])
 
 
-def too_many_words(limits: Limits, span: Span) -> LimitError:
+def too_many_words(limits: QueryLimits, span: Span) -> LimitError:
     return over_limit(
         "the query has too many words and signs", "query_words", limits.query_words, "split the query", span
     )
