@@ -135,7 +135,7 @@ def test_explain_beside_the_results(anabranch: Command, photons: str) -> None:
     done = anabranch("try", "SELECT ra FROM photons WHERE en > 2.6", photons, "--explain")
     assert rows(done.out) == [{"ra": 131}]
     assert "en > 2.6" in done.err
-    assert "costs rest on 12 items of photons.csv" in done.err
+    assert "are estimated from 12 items of photons.csv" in done.err
 
 
 @pytest.mark.parametrize(

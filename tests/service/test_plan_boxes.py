@@ -23,19 +23,13 @@ def plan(parents: list[int | None], asked: dict[int, int] | None = None) -> dict
             "shared": f"c{index}",
             "parent": parent,
             "rows": float(index % 7),
-            "cpu_us": 1.0,
             "subscriptions": [
                 {"name": f"q{index}-{n}", "kind": "select"} for n in range((asked or {}).get(index, 1))
             ],
         }
         for index, parent in enumerate(parents)
     ]
-    costs = [
-        {"name": one["name"], "cpu_alone_us": 3.0, "cpu_shared_us": 1.0}
-        for group in groups
-        for one in group["subscriptions"]  # type: ignore[attr-defined]
-    ]
-    return {"summary": [], "groups": groups, "subscriptions": costs}
+    return {"summary": [], "groups": groups}
 
 
 def titles(boxes: list[PlanBox]) -> list[str]:

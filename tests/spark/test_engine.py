@@ -17,6 +17,7 @@ from anabranch.families.registry import family
 from anabranch.language.bind import compile_query
 from anabranch.model.errors import JobError, QueryError
 from anabranch.model.job import EngineSettings as Settings
+from anabranch.results.manifests import Manifests
 from tests.laws.case import Asked, Case, run_local
 from tests.sending.hooks import hooked
 
@@ -150,6 +151,10 @@ def test_all_kinds_of_a_stream_are_one_query(
         engine.run_once()
         found = {entry.name: engine.results(entry.name) for entry in engine.catalog.subscriptions()}
         stream = engine.streams["items"]
+        _, work = Manifests(engine.layout).work("items")
+    assert {family for family, _ in work} == {"", "filters", "nearest", "clusters", "moving"}
+    assert all(cpu_us > 0 for *_, cpu_us in work.values())  # what `explain` shows is measured
+    assert work["filters", "share"][0] >= 200
     rows = table.combine_chunks().to_batches()[0]
     for name, query in KINDS.items():
         bound = compile_query(query, {"items": stream})

@@ -16,9 +16,6 @@ from anabranch.model.errors import JobError
 if TYPE_CHECKING:
     from anabranch.planning.explain import Explanation
 
-#: So many subscriptions are listed: those that would cost most alone.
-MOST_LISTED = 20
-
 
 class ExplainForm(StrEnum):
     TABLE = "table"
@@ -30,7 +27,8 @@ def explain(
     target: Target,
     form: Annotated[ExplainForm, typer.Option("--format", help="How to show it.")] = ExplainForm.TABLE,
 ) -> None:
-    """Show who shares what with whom, and what it costs: rows, bytes and CPU per 1,000 items.
+    """Show who shares what with whom, and what it costs: rows and bytes for 1,000 items, estimated from a
+    sample of the source; and what the stages of a job that has run took, as measured.
 
     Example: anabranch explain job.toml --format mermaid
     """
@@ -74,19 +72,12 @@ def _explain_network(target: Path, form: ExplainForm) -> None:
 
 
 def print_explanation(explanation: Explanation, file: TextIO | None = None) -> None:
-    from anabranch.planning.explain import NUMBERS, TITLE
+    from anabranch.planning.explain import MEASURED_TITLE, NUMBERS, TITLE
 
     print_table(TITLE, explanation.rows(), right=NUMBERS, file=file)
-    costs = explanation.costs
-    dearest = sorted(costs.alone, key=lambda name: -costs.alone[name])[:MOST_LISTED]
-    if dearest:
+    if explanation.measured:
         print(file=file)
-        title = ("subscription", "CPU us alone", "CPU us shared")
-        rows = [(name, f"{costs.alone[name]:,.1f}", f"{costs.shared[name]:,.1f}") for name in dearest]
-        print_table(title, rows, right=title[1:], file=file)
-        if len(costs.alone) > len(dearest):
-            more = len(costs.alone) - len(dearest)
-            print(f"... and {more:,} that cost less; --format json lists all", file=file)
+        print_table(MEASURED_TITLE, explanation.measured_rows(), right=MEASURED_TITLE[3:], file=file)
         print(file=file)
     for line in explanation.summary:
         print(line, file=file)

@@ -19,6 +19,9 @@ from typing import Any
 from anabranch.model.files import written_atomically
 from anabranch.results.layout import Layout
 
+#: What stages took is summed up over so many batches.
+MEASURED = 100
+
 
 @dataclass
 class Manifest:
@@ -95,6 +98,23 @@ class Manifests:
                     if "messages" in note:
                         out.setdefault(note["family"], Counter()).update(note["messages"])
         return {family: dict(counts) for family, counts in out.items()}
+
+    def work(self, stream: str) -> tuple[int, dict[tuple[str, str], tuple[int, ...]]]:
+        """Returns of how many batches it is, and what each stage took in them, by family and stage: rows in,
+        bytes in, rows out, CPU in microseconds (spark/stages.py writes it). The last MEASURED batches count.
+        """
+        batches = 0
+        out: dict[tuple[str, str], tuple[int, ...]] = {}
+        for branch in self.layout.branches(stream):
+            last = self.latest(branch)
+            for batch in range(max(0, last - MEASURED + 1), last + 1):
+                manifest = self.manifest(branch, batch)
+                notes = [note for note in manifest.notes if "work" in note] if manifest else []
+                batches += bool(notes)
+                for family, stage, *numbers in (one for note in notes for one in note["work"]):
+                    known = out.get((family, stage), (0,) * len(numbers))
+                    out[family, stage] = tuple(map(sum, zip(known, numbers, strict=True)))
+        return batches, dict(sorted(out.items()))
 
     def furthest(self, stream: str) -> str | None:
         """Returns the branch that has read most of a stream. Every branch reads it on its own."""

@@ -20,7 +20,7 @@ from anabranch.job.source_files import sample_of
 from anabranch.model.columns import Column
 from anabranch.model.job import Job, StreamDeclaration
 from anabranch.model.stream import Stream
-from anabranch.planning.explain import Explanation, Sample, explained
+from anabranch.planning.explain import Explanation, Measured, Sample, explained
 from anabranch.planning.sharing_groups import PlannedQuery
 from anabranch.results.layout import Layout, layout_for, layout_of
 from anabranch.results.manifests import Manifests
@@ -49,7 +49,19 @@ def explanation_of(target: Path, columns_of: ColumnsOf) -> Explanation:
         with Catalog.existing(layout.catalog) as catalog:
             found = catalog_queries(catalog)
     explanation = explained(found.queries, found.streams, samples_of(found.streams, found.declarations))
-    return replace(explanation, messages=messages_of(layout, found.streams))
+    return with_measures(explanation, layout, found.streams)
+
+
+def with_measures(explanation: Explanation, layout: Layout, streams: Iterable[str]) -> Explanation:
+    """Returns the explanation with what a job that has run measured, and which messages it sent."""
+    manifests = Manifests(layout)
+    summary, measured = list(explanation.summary), []
+    for name in streams:
+        batches, work = manifests.work(name)
+        measured += [Measured(name, *stage, *numbers) for stage, numbers in work.items()]
+        if work:
+            summary.append(f"{name}: rows, bytes and CPU of stages were measured over {batches:,} batches")
+    return replace(explanation, summary=summary, measured=measured, messages=messages_of(layout, streams))
 
 
 def messages_of(layout: Layout, streams: Iterable[str]) -> dict[str, dict[str, dict[str, int]]]:

@@ -35,7 +35,7 @@ from anabranch.planning.sharing_groups import query_properties
 from anabranch.planning.statistics import Statistics
 from anabranch.results.deliveries import Deliveries
 from anabranch.results.layout import Layout
-from anabranch.service.explanation import catalog_queries, samples_of
+from anabranch.service.explanation import catalog_queries, samples_of, with_measures
 
 log = logging.getLogger("anabranch.service")
 
@@ -141,7 +141,8 @@ def plan_of(layout: Layout) -> dict[str, Any]:
     with Catalog.existing(layout.catalog) as catalog:
         found = catalog_queries(catalog)
     samples = samples_of(found.streams, found.declarations)
-    return explained(found.queries, found.streams, samples).to_json()
+    explanation = explained(found.queries, found.streams, samples)
+    return with_measures(explanation, layout, found.streams).to_json()
 
 
 def _versions(catalog: Catalog) -> Versions:

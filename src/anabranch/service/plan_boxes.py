@@ -65,8 +65,7 @@ class PlanTree:
         self.streams: dict[str, int] = {}
         self._siblings: dict[str | int, list[Siblings]] = {}
         self._sort()
-        # CPU comes from the cost model, not from a measurement: it decides what is shared, and is not shown
-        self.summary: list[str] = [line for line in plan["summary"] if not line.startswith("CPU ")]
+        self.summary: list[str] = plan["summary"]
         filters = [one for one in self.groups if one["family"] == "filters"]
         self.savings = Savings(
             subscriptions=sum(len(one["subscriptions"]) for one in filters),

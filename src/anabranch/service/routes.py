@@ -255,11 +255,20 @@ PLAN = {
             "parent": None,
             "rows": 333.3,
             "bytes": 2666.7,
-            "cpu_us": 10333.3,
             "subscriptions": [{"name": "hot", "kind": "select"}],
         }
     ],
-    "subscriptions": [{"name": "hot", "cpu_alone_us": 10333.3, "cpu_shared_us": 10333.3}],
+    "measured": [
+        {
+            "stream": "photons",
+            "family": "filters",
+            "stage": "share",
+            "rows_in": 20000,
+            "bytes_in": 640000,
+            "rows_out": 6100,
+            "cpu_us": 5120,
+        }
+    ],
     "messages": {"photons": {"nearest": {"forwarded": 12}}},
 }
 METRICS = 'anabranch_items_total{stream="photons"} 20000\n'
@@ -267,7 +276,9 @@ METRICS = 'anabranch_items_total{stream="photons"} 20000\n'
 
 @api.get("/plan", tags=["plan"], responses={200: {"content": {"application/json": {"example": PLAN}}}})
 def plan(request: Request, caller: Viewer) -> dict[str, Any]:
-    """Who shares what with whom, and what it costs alone and shared for 1,000 items."""
+    """Who shares what with whom; rows and bytes for 1,000 items, estimated from a sample of the source; and
+    what the stages took, as measured.
+    """
     return service_of(request).plan()
 
 

@@ -78,11 +78,12 @@ class StageRunner:
                 (inboxes[packet.family, packet.stage, packet.zone] if here else out).append((sender, packet))
         held = _Held(self.query, self.depths[0], key, self.index, self.chunks)
         self._take_states(inboxes, held)
-        out += run_stages(self._stage, self.depths, inboxes, held.state)
+        work = StageWork(self._stage)
+        out += run_stages(work.stage, self.depths, inboxes, held.state)
         held.keep()
         self._cpu_s += time.thread_time() - began
         if out:
-            note = Packet(DELIVER, 0, Kind.NOTE, facts={CPU: round(self._cpu_s, 6)})
+            note = Packet(DELIVER, 0, Kind.NOTE, facts={CPU: round(self._cpu_s, 6), "work": work.entries()})
             out.append(((max(self.depths), key, len(out)), note))
             self._cpu_s = 0.0
             yield frame(columns_of(out, self.partitions, self.parcels))
@@ -104,6 +105,43 @@ class StageRunner:
             ready(family)
             self._ready.add(family)
         return self.chains[family].stages[depth - 1]
+
+
+class StageWork:
+    """What the stages of one call take: rows and bytes in, rows out, and CPU, by family and stage. A note
+    carries it to the manifest of the batch, where `explain` finds it.
+    """
+
+    def __init__(self, stage_of: Callable[[str, int], Stage]) -> None:
+        self._stage_of = stage_of
+        self.taken: dict[tuple[str, str], list[int]] = {}
+
+    def stage(self, family: str, depth: int) -> Stage:
+        return _Measured(self._stage_of(family, depth), self.taken, family)
+
+    def entries(self) -> list[list[str | int]]:
+        """Returns [family, stage, rows in, bytes in, rows out, CPU in microseconds] per stage."""
+        return [[*names, *numbers] for names, numbers in self.taken.items()]
+
+
+class _Measured(Stage):
+    def __init__(self, stage: Stage, taken: dict[tuple[str, str], list[int]], family: str) -> None:
+        self.name, self._stage, self._taken, self._family = stage.name, stage, taken, family
+
+    def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
+        begun = time.thread_time_ns()
+        out = list(self._stage.step(zone, state, packets))
+        cpu_us = (time.thread_time_ns() - begun) // 1000
+        came = [packet.rows for packet in packets]
+        now = (
+            sum(rows.num_rows for rows in came),
+            sum(rows.nbytes for rows in came),
+            sum(packet.rows.num_rows for packet in out),
+            cpu_us,
+        )
+        known = self._taken.setdefault((self._family, self.name), [0] * len(now))
+        known[:] = map(sum, zip(known, now, strict=True))
+        return out
 
 
 class _Held:
