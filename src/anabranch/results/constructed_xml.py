@@ -22,6 +22,7 @@ from anabranch.language.wxquery.construction import (
     Atom,
     Construction,
     Element,
+    Markup,
     Node,
     Sequence,
     Subtree,
@@ -54,6 +55,11 @@ class ConstructedXml(Encoder):
         return _line(self.after)
 
 
+def item_texts(node: Node, items: pa.RecordBatch) -> pa.Array:
+    """Returns the XML that a node gives for every item."""
+    return _texts(node, items).text
+
+
 def _line(markup: str) -> bytes:
     return f"{markup}\n".encode() if markup else b""
 
@@ -81,6 +87,8 @@ def _texts(node: Node, rows: pa.RecordBatch) -> _Texts:
             text = pc.fill_null(xml_text(rows.column(column)), "")
             values = np.ones(rows.num_rows, bool)
             return _Texts(text, values, values)
+        case Markup(column=column):
+            return _elements(rows.column(column))
         case Sequence(parts=parts):
             return reduce(_followed, (_texts(part, rows) for part in parts), _elements(_constant("", rows)))
         case When(condition=condition, then=then, otherwise=otherwise):

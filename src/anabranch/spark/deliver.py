@@ -128,6 +128,7 @@ class Task:
                         yield "books", "", dict(packet.facts)
                     case Kind.NOTE if CPU in packet.facts:
                         yield CPU, "", packet.facts[CPU]
+                        yield "note", "", {"family": packet.family, "work": packet.facts["work"]}
                     case Kind.NOTE:
                         yield "note", "", {**packet.facts, "family": packet.family}
         for table, batches in results.items():

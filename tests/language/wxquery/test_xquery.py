@@ -63,7 +63,7 @@ def comparisons(draw: st.DrawFn, numbers: list[str]) -> str:
             return left  # whether it is there
         case 1:
             return (
-                f"{left} {op} {draw(st.sampled_from(numbers))} {'-' if constant < 0 else '+'} {abs(constant)}"
+                f"{left} {op} {draw(st.sampled_from(numbers))} {draw(st.sampled_from(['+', '-']))} {constant}"
             )
     return f"{left} {op} {constant}"
 
@@ -134,6 +134,21 @@ def aggregates(draw: st.DrawFn) -> str:
 
 
 @st.composite
+def contents(draw: st.DrawFn) -> str:
+    """Windows whose items are returned: whole, elements of them, or something made of each."""
+    text = 'for $w in stream("s")/s/item'
+    text += draw(st.just("") | conditions(NUMBERS).map(lambda each: f"[{each}]"))
+    size, step = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    text += draw(st.sampled_from([f"|count {size} step {step}|", f"|count {size}|"]))
+    where = draw(st.just("") | conditions(below("$p", NUMBERS)).map(lambda each: f"where {each} "))
+    parts = st.sampled_from(["$w", "<e/>", "($w/c, $w)", "$w/c[d > 0]/f", *below("$w", NODES)])
+    loops = results(2).map(lambda result: f"for $p in $w {where}return {result}")
+    made = draw(st.lists(parts | loops, max_size=3))
+    content = " ".join(f"{{ {each} }}" for each in made)
+    return f"{text} return {draw(st.sampled_from([f'<win> {content} </win>', '($w, <e/>)', '$w']))}"
+
+
+@st.composite
 def several(draw: st.DrawFn) -> str:
     """Two streams, in one loop or in two."""
     other = f"stream('r')/r/row{draw(st.just('') | conditions(['u', 'v/x']).map(lambda each: f'[{each}]'))}"
@@ -151,7 +166,7 @@ def several(draw: st.DrawFn) -> str:
 
 
 @settings(max_examples=examples(250))
-@given(selects() | aggregates() | several(), ITEMS, ROWS)
+@given(selects() | aggregates() | contents() | several(), ITEMS, ROWS)
 def test_what_xquery_would_make_of_it(
     text: str, items: list[dict[str, Any]], rows: list[dict[str, Any]]
 ) -> None:
@@ -176,6 +191,14 @@ def test_what_xquery_would_make_of_it(
     whole = tostring(root, "unicode")
     expected = f"<all>{whole}</all>" if root.tag == "a" else whole
     assert canonicalize(made.replace("\n", "")) == canonicalize(expected), text
+
+
+def test_prefixes() -> None:
+    """Columns have no namespaces, so that of a path is left out; constructed names keep theirs."""
+    row = dict.fromkeys((column.name for column in STREAM.columns), None)
+    data = {"s": [{**row, "t": 0, "a": 1.0, "b": 2}, {**row, "t": 1, "a": -1.0, "b": 3}]}
+    text = """for $p in stream("s")/z:s/z:item where $p/z:a > 0 return <y:x> { $p/z:item/z:b } </y:x>"""
+    assert constructed(text, data) == "<all><y:x><b>2</b></y:x>\n</all>"
 
 
 def in_order(of: Stream, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ and a Construction. Never: something of the query that is left out; what cannot 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from anabranch.language.conditions import condition, conjunction
 from anabranch.language.errors import refuse
@@ -19,7 +20,7 @@ from anabranch.language.scopes import ItemScope
 from anabranch.language.wxquery import syntax as w
 from anabranch.language.wxquery.conditions import lowered
 from anabranch.language.wxquery.construct import constructed, markup
-from anabranch.language.wxquery.construction import Construction, Loop, columns_in
+from anabranch.language.wxquery.construction import Construction, Loop, WindowContents, columns_in
 from anabranch.language.wxquery.names import Contents, Meaning, Names, Result, Tree
 from anabranch.language.wxquery.parse import over_streams
 from anabranch.language.wxquery.parts import Part, Spec
@@ -57,7 +58,7 @@ def _loop(main: w.Flwr, parts: list[Part], text: str) -> tuple[list[Spec], Loop]
         else:
             (_alone([clause.path.origin], parts[:begun]) or parts[0]).take(clause)
     for part in parts:
-        part.need_aggregates()
+        part.check_contents(alone=len(parts) == 1)
     rest = []
     for asked in [] if main.where is None else _conjuncts(main.where):
         alone = _alone(_origins(asked), parts)
@@ -68,14 +69,19 @@ def _loop(main: w.Flwr, parts: list[Part], text: str) -> tuple[list[Spec], Loop]
     prefixes = _prefixes(parts)
     names = _together(parts, prefixes)
     scope = ItemScope(text, names.stream, parts[0].scope.work)
+    window = parts[0].window if parts[0].gives_contents else None
+    names = names if window is None else replace(names, contents={})
     row = constructed(main.result, names, scope)
     term = conjunction(condition(lowered(asked, names, None), scope) for asked in rest)
-    read = [*columns_in(row), *columns_of(term)]
+    made = tuple((names.contents or {}).items())
+    read = [*columns_in(row), *columns_of(term), *(name for _, node in made for name in columns_in(node))]
     specs = []
     for part, prefix in zip(parts, prefixes, strict=True):
         before = f"{prefix}." if prefix else ""
         specs.append(part.spec([name.removeprefix(before) for name in read if name.startswith(before)]))
-    return specs, Loop(row, prefixes, term)
+    if window is None:
+        return specs, Loop(row, prefixes, term)
+    return specs, Loop(row, prefixes, term, WindowContents(int(window.size), int(window.step), made))
 
 
 def _alone(origins: Iterator[Origin] | list[Origin], parts: list[Part]) -> Part | None:

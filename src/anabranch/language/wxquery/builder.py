@@ -169,30 +169,25 @@ class WXQueryBuilder(Transformer[Token, w.Expression]):
         value = self.number(token) if token.type == "NUMBER" else self.string(token)
         return Signed(-1 if sign == "-" else 1, value, covering(span_of(sign), value.span), 0)
 
-    def shifted(self, path: w.Path, sign: Token, token: Token) -> w.Shifted:
+    def shifted(self, path: w.Path, sign: Token, second: Token | None, token: Token) -> w.Shifted:
         number = self.number(token)
-        return w.Shifted(path, -1 if sign == "-" else 1, number, covering(path.span, number.span))
+        minus = (sign == "-") is not (second == "-")
+        return w.Shifted(path, -1 if minus else 1, number, covering(path.span, number.span))
 
     # --- elements ---
 
     def empty_element(self, left: Token, name: Token, right: Token) -> w.ElementExpression:
-        return w.ElementExpression(_tag(name), (), covering(span_of(left), span_of(right)), 1)
+        return w.ElementExpression(str(name), (), covering(span_of(left), span_of(right)), 1)
 
     def element(self, left: Token, name: Token, _open: Token, *rest: Any) -> w.ElementExpression:
         *content, _close, last, right = rest
         if last != name:
             raise refuse(f"</{last}> closes <{name}>; write </{name}>", span_of(last))
         span = covering(span_of(left), span_of(right))
-        return w.ElementExpression(_tag(name), tuple(content), span, deeper(_deepest(tuple(content)), span))
+        return w.ElementExpression(str(name), tuple(content), span, deeper(_deepest(tuple(content)), span))
 
     def enclosed(self, _left: Token, inner: w.Expression, _right: Token) -> w.Expression:
         return inner
-
-
-def _tag(name: Token) -> str:
-    if ":" in name:
-        raise refuse("the prefix of a name has no meaning here: there are no namespaces", span_of(name))
-    return str(name)
 
 
 def _decoded(token: Token) -> str:

@@ -7,6 +7,8 @@ all.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anabranch.language import syntax as s
 from anabranch.language.conditions import condition, conjunction
 from anabranch.language.errors import refuse
@@ -26,6 +28,8 @@ def constructed(expression: w.Expression, names: Names, scope: Scope) -> c.Node:
         case w.If(condition=asked, then=then, otherwise=otherwise):
             term = condition(lowered(asked, names, None), scope)
             return c.When(term, constructed(then, names, scope), constructed(otherwise, names, scope))
+        case w.Flwr(clauses=(w.For() as first, *_)) if _is_contents(first.path, names):
+            return _per_item(expression, names, scope)
         case w.Flwr(clauses=clauses, where=where, result=result):
             inner, conditions = further(clauses, names)
             if where is not None:
@@ -33,6 +37,22 @@ def constructed(expression: w.Expression, names: Names, scope: Scope) -> c.Node:
             return _where(conditions, constructed(result, inner, scope), scope)
         case w.Path():
             return _output(expression, names, scope)
+
+
+def _is_contents(path: w.Path, names: Names) -> bool:
+    return names.contents is not None and isinstance(names.start(path, None), Contents)
+
+
+def _per_item(expression: w.Flwr | w.Path, names: Names, scope: Scope) -> c.Markup:
+    """What is made of each item of a window: `$w/en`, or `for $p in $w return ...`."""
+    assert names.contents is not None
+    trees = {
+        name: Tree(meaning.path) if isinstance(meaning, Contents) else meaning
+        for name, meaning in names.variables.items()
+    }
+    column = scope.text[expression.span[0] : sum(expression.span)]
+    names.contents[column] = constructed(expression, replace(names, variables=trees, contents=None), scope)
+    return c.Markup(column)
 
 
 def further(clauses: tuple[w.For | w.Let, ...], names: Names) -> tuple[Names, list[s.Expression]]:
@@ -68,6 +88,8 @@ def _output(path: w.Path, names: Names, scope: Scope) -> c.Node:
         case Result(column=column):
             check_value(path)
             return c.Atom(column.name)
+        case Contents() if names.contents is not None:
+            return _per_item(path, names, scope)
         case Contents():
             raise contents(path)
         case Tree(path=base):

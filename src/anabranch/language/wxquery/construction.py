@@ -41,6 +41,13 @@ class Atom:
 
 
 @dataclass(frozen=True, slots=True)
+class Markup:
+    """What was made of the items of a window: a column of `WindowContents`, which is XML already."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sequence:
     parts: tuple[Node, ...] = ()
 
@@ -52,9 +59,20 @@ class When:
     otherwise: Node
 
 
-Node = Element | Subtree | Atom | Sequence | When
+Node = Element | Subtree | Atom | Markup | Sequence | When
 
 EMPTY = Sequence()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowContents:
+    """Windows over the items of a part, of `size` items, `step` apart. `columns` are what is made of every
+    item of a window, by name; the texts of its items one after the other are that column of the window.
+    """
+
+    size: int
+    step: int
+    columns: tuple[tuple[str, Node], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +81,14 @@ class Loop:
 
     Over several streams it goes in nested loops over the results of all of them, a part each; the columns of
     a part are then called `variable.column`, and a row counts where the condition holds that no part could
-    check alone. `prefixes` has the variables; that of a single part is empty.
+    check alone. `prefixes` has the variables; that of a single part is empty. With `window`, the results are
+    items, and a row is made per window of them.
     """
 
     row: Node
     prefixes: tuple[str, ...] = ("",)
     condition: Term = TRUE
+    window: WindowContents | None = None
 
 
 @dataclass(frozen=True, slots=True)

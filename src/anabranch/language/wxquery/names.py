@@ -11,11 +11,12 @@ item itself: `$w/photon/en` and `$w/en` are the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anabranch.language import syntax as s
 from anabranch.language.errors import listed, refuse
 from anabranch.language.wxquery import syntax as w
+from anabranch.language.wxquery.construction import Node
 from anabranch.model.columns import Column
 from anabranch.model.errors import QueryError
 from anabranch.model.stream import Stream
@@ -53,9 +54,11 @@ class Names:
     stream: Stream
     items: Mapping[str, str]
     variables: Mapping[str, Meaning]
+    #: What is made of each item of a window, by the name of its column; None where nothing can be.
+    contents: dict[str, Node] | None = None
 
     def having(self, variable: w.Variable, meaning: Meaning) -> Names:
-        return Names(self.stream, self.items, {**self.variables, variable.name: meaning})
+        return replace(self, variables={**self.variables, variable.name: meaning})
 
     def meaning(self, variable: w.Variable) -> Meaning:
         found = self.variables.get(variable.name)
@@ -81,11 +84,12 @@ class Names:
         """The path of an element of the element at `base`."""
         if step.name == ".":
             return base
-        for name in (step.name, step.name.replace("-", "_")):
+        local = step.name.rpartition(":")[2]  # columns have no namespaces
+        for name in (step.name, step.name.replace("-", "_"), local, local.replace("-", "_")):
             path = f"{base}.{name}" if base else name
             if any(self.below(path)):
                 return path
-        if first and step.name == self.items.get(base):
+        if first and self.items.get(base) in (step.name, local):
             return base
         raise self._unknown(f"{base}.{step.name}" if base else step.name, step.span)
 
@@ -144,7 +148,7 @@ def check_value(path: w.Path) -> None:
 
 def contents(path: w.Path) -> QueryError:
     return refuse(
-        "the contents of a window: windows give aggregates only, such as let $a := avg($w/en); "
-        "conditions on items belong into the path of the for, photon[en > 1.3]",
+        "the contents of a window can be returned where the window counts items and no let aggregates them "
+        "($w, $w/en, for $p in $w); conditions on items belong into the path of the for, photon[en > 1.3]",
         path.span,
     )

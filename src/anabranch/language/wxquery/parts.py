@@ -63,11 +63,20 @@ class Part:
         self.results.append(Column(aggregation.name, type_))
         self.names = self.names.having(clause.variable, Result(self.results[-1]))
 
-    def need_aggregates(self) -> None:
-        """Called when all clauses are taken."""
-        if self.clause.window is not None and not self.aggregations:
+    @property
+    def gives_contents(self) -> bool:
+        """Whether its windows are returned as they are, because no let aggregates them."""
+        return self.window is not None and not self.aggregations
+
+    def check_contents(self, alone: bool) -> None:
+        """Called when all clauses are taken; `alone` if there is no other part."""
+        if not self.gives_contents or self.clause.window is None or self.window is None:
+            return
+        if not alone or not self.window.by_rows:
             raise refuse(
-                "a window without a let: windows give aggregates only, such as let $a := avg($w/en)",
+                "a window without a let: the contents of a window can be returned where it counts items "
+                "(|count 20|) and the query goes over one stream; else windows give aggregates, such as "
+                "let $a := avg($w/en)",
                 self.clause.window.span,
             )
 
@@ -78,12 +87,13 @@ class Part:
     @property
     def columns(self) -> Sequence[Column]:
         """What its results can show."""
-        return self.scope.stream.columns if self.window is None else self.results
+        items = self.window is None or self.gives_contents
+        return self.scope.stream.columns if items else self.results
 
     def spec(self, read: list[str]) -> Spec:
         """`read` are the columns that something is made of."""
         selected = _possible(self.conditions, self.scope)
-        if self.window is None:
+        if self.window is None or self.gives_contents:
             # A result without columns cannot be stored: where nothing of an item is shown, its first is kept.
             columns = dict.fromkeys(read) or [self.columns[0].name]
             outputs = tuple(Output(column, column) for column in columns)
