@@ -4,7 +4,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels quick docs java chromium pictures demo sites test check torture cluster bench kafka postgres format pins clean
+.PHONY: help setup kernels quick docs java chromium pictures demo sites test check torture attack cluster bench kafka postgres format pins clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -85,6 +85,9 @@ check: setup ## lint, formatting, types, layers
 
 torture: kernels java ## kill the stream 50 times, compare what it delivered
 	ANABRANCH_KILLS=50 $(BIN)/pytest tests/spark/test_kills.py $(ARGS)
+
+attack: kernels java ## attack a running service for some minutes, while a bystander checks its rows
+	$(BIN)/python -m tools.attack
 
 cluster: kernels java ## run a job on a standalone cluster of a master and two workers
 	ANABRANCH_CLUSTER=1 $(BIN)/pytest tests/spark/test_cluster.py $(ARGS)

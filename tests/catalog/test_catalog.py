@@ -380,6 +380,41 @@ def test_a_catalog_of_an_earlier_release(address: Address, monkeypatch: pytest.M
     tokens.close()
 
 
+def test_parts_and_receivers_of_an_earlier_release(address: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts were known by their names; those that only look like one are none. Receivers had no secret."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(database, "FORMAT", 4)
+        earlier_one = database.Database(address)
+    names = [
+        ("q", "<a/>", "t"),
+        ("q/2", "<a/>", "t"),
+        ("q/3", "<a/>", "t"),
+        ("r", "<a/>", "u"),
+        ("r/2", "<a/>", "v"),
+    ]
+    with earlier_one.writing():
+        earlier_one.write("INSERT INTO streams VALUES ('s', '{}', '[]', '{}', '')")
+        for number, (name, query, created) in enumerate(names, 1):
+            earlier_one.write(
+                "INSERT INTO subscriptions VALUES (?, ?, ?, 's', 'filters', 'select', ?, '{}', "
+                "'active', 'null', 'null', 'job', ?, NULL, ?)",
+                *(number, name, name, query, created, "ann" if number > 3 else None),
+            )
+        for number in (1, 4):
+            earlier_one.write(
+                "INSERT INTO receivers VALUES (?, 'https://x.org/', '0:0', 0, NULL, NULL, NULL)", number
+            )
+    earlier_one.close()
+    with Catalog(address) as catalog:
+        assert [e.part_of for e in catalog.subscriptions()] == [None, 1, 1, None, None]
+        assert [e.number for e in catalog.parts(catalog.subscription("q"))] == [2, 3]
+        assert catalog.parts(catalog.subscription("r")) == []
+    receivers = Receivers(address)
+    found = {number: (one.secret, one.reach) for number, one in receivers.all().items()}
+    assert found == {1: (None, "any"), 4: (None, "public")}
+    receivers.close()
+
+
 def test_half_a_step_is_none(address: Address, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
         broken.setattr(database, "STEPS", (*STEPS[:-1], (*STEPS[-1], "CREATE TABLE meta (key TEXT)")))
