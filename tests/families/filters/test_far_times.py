@@ -69,6 +69,12 @@ def test_one_item_at_a_time_beyond_all_windows(time: float, size: float, step: f
     assert windows(FLOATS, [*before, time], size, step, 2) == expected
 
 
+@pytest.mark.parametrize("step", [1, 3, 32])
+def test_the_first_and_the_last_moment_of_integers(step: int) -> None:
+    times = [-LAST - 1, 0, LAST]
+    assert windows(STREAM, times, 3, step, 1) == plain(STREAM, times, 3, step)
+
+
 @settings(max_examples=examples(150), deadline=None)
 @given(st.data(), st.sampled_from(SIZES), st.sampled_from(STEPS), st.integers(1, 4))
 def test_times_however_far_apart(data: st.DataObject, size: float, step: float, batch: int) -> None:

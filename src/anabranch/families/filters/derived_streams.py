@@ -346,8 +346,8 @@ class DerivedStreams:
     def _count_windows(self, slots: Ints, base: int) -> None:
         """Counts the windows of integers: one that begins after the last int64 does not exist."""
         room = np.uint64(int(_MOST) - base)
-        counted = room // self.shapes["step"][slots].astype(np.uint64) + np.uint64(1)
-        self.shapes["windows"][slots] = np.minimum(counted, np.uint64(NEVER))
+        last = room // self.shapes["step"][slots].astype(np.uint64)
+        self.shapes["windows"][slots] = np.minimum(last, np.uint64(NEVER - 1)) + np.uint64(1)
 
     # for the kernels
 
