@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,17 @@ import pytest
 
 from anabranch.chain.arrow_columns import arrow_schema
 from anabranch.chain.packets import Packet
+from anabranch.chain.runner import Runner
 from anabranch.families.moving import servers
 from anabranch.families.moving.object_home import ObjectHome
 from anabranch.families.moving.spec import Circle, KNearest, Moving
+from anabranch.families.registry import family
 from anabranch.job.declarations import declare
 from anabranch.job.job_file import load_job
 from anabranch.language.bind import compile_query
 from anabranch.model.columns import Column, ColumnType
-from tests.families.moving.runs import PLANE, rows_of
+from anabranch.model.control_log import Activate
+from tests.families.moving.runs import PLANE, crowd, rows_of
 from tests.laws.case import Asked, Case, run_local
 from tests.oracles.moving import moving_oracle
 
@@ -137,3 +141,85 @@ def test_an_unknown_focal_object_is_waited_for() -> None:
     assert found == moving_oracle(case)
     assert {row["at"] for row in found["near"]} == {8.0, 9.0}
     assert [(row["at"], row["value"]) for row in found["n"]] == [(8.0, 2), (9.0, 1)]
+
+
+def _assemblers(runner: Runner) -> list[int]:
+    """The zones that have an assembler."""
+    tables = {zone: state.get("querying") for (_, stage, zone), state in runner.states.items() if stage == 3}
+    where = {zone: table["zone"].tolist() for zone, table in tables.items() if table is not None}
+    assert len({tuple(zones) for zones in where.values()}) == 1  # all of them agree
+    return next(iter(where.values()))
+
+
+def test_handoff_in_both_phases_and_its_messages() -> None:
+    """Four servers, 0 and 1 below, 2 and 3 above; f is at 0, its query's issuer at 1. Then, one per tick:
+
+    f reports at 0             focal update 0 -> 1, query update 1 -> 0
+    a reports, in range at 0   local result 0 -> 1
+    i goes to 3                assembler shipping 1 -> 3
+    f goes to 2                forwarding request shipping 0 -> 2, focal update 2 -> 3,
+                               query registration 3 -> 2, query drop 3 -> 0, local result 0 -> 3
+    b reports, in range at 2   local result 2 -> 3
+    """
+    stream = replace(WHOLE, bounds=((0, 10), (0, 10)), regions=(2, 2))
+    runner = Runner(stream, family("moving"), 4)
+    spec = Moving(Circle(1), "f", issuer="i").to_json()
+    rows = [
+        *((0.0, "f", 2.0, 2.0), (0.0, "i", 8.0, 2.0)),
+        *((1.0, "f", 2.0, 2.0), (2.0, "a", 2.5, 2.0), (3.0, "i", 8.0, 8.0), (4.0, "f", 2.0, 8.0)),
+        *((5.0, "b", 2.5, 8.0), (6.0, "z", 9.0, 9.0), (7.0, "z", 9.0, 9.0)),
+    ]
+    sent, where = [], []
+    for number, row in enumerate(rows):
+        before = len(runner.notes)
+        runner.batch(rows_of(stream, [row]), [Activate(0, "q", spec)] if number == 0 else ())
+        notes = [note["messages"] for note in runner.notes[before:] if "messages" in note]
+        sent.append(sum(map(Counter, notes), Counter()))
+        where.append(_assemblers(runner) if number > 2 else None)
+    assert [dict(counts) for counts in sent[3:]] == [
+        {"focal update": 1, "query update": 1},
+        {"local result": 1},
+        {"assembler shipping": 1},
+        {
+            "forwarding request shipping": 1,
+            "focal update": 1,
+            "query registration": 1,
+            "query drop": 1,
+            "local result": 1,
+        },
+        {"local result": 1},
+        {},
+    ]
+    assert where[3:] == [[1], [1], [3], [3], [3], [3]]
+    found = [
+        (row["at"], row["op"], row["object"])
+        for batch in runner.tables["moving"].values()
+        for part in batch
+        for row in part.to_pylist()
+    ]
+    assert found == [(2.0, "+", "a"), (4.0, "-", "a"), (5.0, "+", "b")]
+
+
+def _messages(case: Case, zones: int) -> Counter[str]:
+    runner = Runner(case.stream, family("moving"), zones)
+    for first in range(0, case.items.num_rows, 100):
+        runner.batch(case.items.slice(first, 100), case.controls() if first == 0 else ())
+    return sum((Counter(note["messages"]) for note in runner.notes if "messages" in note), Counter())
+
+
+def test_messages_are_counted_between_regions_whatever_zones_they_are_folded_into() -> None:
+    case = crowd(2, PLANE, reports=600)
+    specs = [asked.spec | {"issuer": f"object-{number % 7}"} for number, asked in enumerate(case.queries)]
+    asked = tuple(replace(one, spec=spec) for one, spec in zip(case.queries, specs, strict=True))
+    one, four = (_messages(replace(case, queries=asked), zones) for zones in (1, 4))
+    # an object that crosses into another zone is told by both of its servers
+    assert 0 < one.pop("local result") <= four.pop("local result")
+    assert one == four
+    assert set(one) == {
+        *("focal update", "query registration", "query update", "query drop"),
+        *("forwarding request shipping", "assembler shipping"),
+    }
+
+
+def test_one_region_sends_no_messages() -> None:
+    assert not _messages(replace(crowd(2, PLANE, reports=300), stream=replace(PLANE, regions=(1, 1))), 3)

@@ -1,12 +1,15 @@
-"""The third stage of moving: the querying servers. A zone is the queries with number % zones == zone.
+"""The third stage of moving: the querying servers. A zone has the assemblers of the queries whose issuers are
+in its region (QueryingServers).
 
-In: fragments of the regions, by tick; names of objects; activations and cancellations. Out: result rows, by
-query and tick; within a tick first those that leave, then those that enter, each by name. Never: a position
-that no region sent.
+In: fragments of the regions, by tick; names of objects; activations and cancellations; where issuers are.
+Out: result rows, by query and tick; within a tick first those that leave, then those that enter, each by
+name; and assemblers whose issuers have gone to another region (section 4.4, phase II). Never: a position that
+no region sent.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -43,6 +46,7 @@ from anabranch.families.moving.query_plans import (
 )
 from anabranch.families.moving.servers import (
     MovingStage,
+    QueryingServers,
     Ticks,
     at_type,
     final_before,
@@ -76,13 +80,13 @@ class Assemble(MovingStage):
         self.at = ARROW_TYPES[at_type(stream)]
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        table = state.cached(_TABLE, state.keys(), lambda: self._loaded(state))
+        table, querying = state.cached(_TABLE, state.keys(), lambda: self._loaded(zone, state))
+        table.install(plans(state, self.integers), packets)
         for packet in packets:
             if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
-                mine = pa.array(packet.rows.column("number").to_numpy() % self.zones == zone)
-                own = Packet(servers.ASSEMBLE, zone, packet.kind, packet.rows.filter(mine))
-                for query in apply_control(state, own)[0]:
-                    table.add(plan_of(query, self.integers))
+                for query in apply_control(state, packet)[0]:
+                    if querying[query.number] == zone:
+                        table.add(plan_of(query, self.integers))
         for packet in servers.of_kind(packets, servers.NAMES):
             table.names.add(*servers.names_in(packet))
         progress = progress_of(packets)
@@ -90,21 +94,53 @@ class Assemble(MovingStage):
         fragments = servers.of_kind(packets, servers.FRAGMENTS)
         out = self._results(state, table, fragments, ticks) if fragments else []
         if progress and ticks is not None:
-            for number in self._finished(state, table, ticks, final_tick(ticks, progress)):
+            done = self._finished(state, ticks, final_tick(ticks, progress))
+            querying.remove(done)
+            for number in table.slot_of.keys() & set(done):
                 table.remove(number)
+        out += self._ship(zone, state, table, querying, packets)
         table.save(state)
-        state.cache(_TABLE, state.keys(), table)
+        querying.save(state)
+        state.cache(_TABLE, state.keys(), (table, querying))
         return out
 
-    def _loaded(self, state: State) -> ParticipatingServers:
-        return ParticipatingServers.load(state, self.zones, plans(state, self.integers))
+    def _loaded(self, zone: int, state: State) -> tuple[ParticipatingServers, QueryingServers]:
+        querying, known = QueryingServers(state, self.zones), plans(state, self.integers)
+        mine = {number: plan for number, plan in known.items() if querying[number] == zone}
+        return ParticipatingServers.load(state, self.zones, mine), querying
 
-    def _finished(self, state: State, table: ParticipatingServers, ticks: Ticks, final: int) -> list[int]:
+    def _ship(
+        self,
+        zone: int,
+        state: State,
+        table: ParticipatingServers,
+        querying: QueryingServers,
+        packets: Sequence[Packet],
+    ) -> list[Packet]:
+        """Returns the assemblers whose issuers are in other regions now: they start there with the next
+        batch, before its fragments. All fragments of this batch have been processed.
+        """
+        leaving: dict[int, list[int]] = defaultdict(list)
+        for number, before in querying.adopt(packets, control.queries(state)):
+            if before == zone and querying[number] != zone:
+                leaving[querying[number]].append(number)
+        out: list[Packet] = []
+        for other, numbers in sorted(leaving.items()):
+            out += [
+                servers.message(servers.ASSEMBLE, other, what, columns, zone)
+                for what, columns in table.shipped(numbers).items()
+            ]
+            for number in numbers:
+                table.remove(number)
+        return out
+
+    def _finished(self, state: State, ticks: Ticks, final: int) -> list[int]:
         """Removes the queries whose last fragments have come and returns their numbers. With several zones
         those of nearest objects may be a batch late.
         """
         last, before = last_ticks(state, ticks), final_before(state)
-        late = {number for number in last if self.zones > 1 and table.mode_of(number) == NEAREST}
+        modes = plans(state, self.integers)
+        late = {number for number in last if self.zones > 1 and modes[number].mode == NEAREST}
         done = finish(state, before, {number: last[number] for number in late})
         done += finish(state, final, {number: tick for number, tick in last.items() if number not in late})
         if late:
@@ -323,9 +359,6 @@ class ParticipatingServers:
             self._dirty_values = np.concatenate([self._dirty_values, np.zeros(more, np.uint8)])
             self._dirty_lists = np.concatenate([self._dirty_lists, np.zeros(more, np.uint8)])
 
-    def mode_of(self, number: int) -> int:
-        return int(self.slots["mode"][self.slot_of[number]])
-
     def slots_of(self, numbers: Ints) -> Ints:
         """Returns the slots of queries, -1 for those that are not here."""
         if self._slot_table is None:
@@ -363,6 +396,65 @@ class ParticipatingServers:
         self._fit_lists()
         columns = {name: self.slots[name] for name in ("k", "first", "size")}
         return CandidateLists(**columns, dirty=self._dirty_lists, entries=self._entries)
+
+    # assemblers that move
+
+    def shipped(self, numbers: list[int]) -> dict[str, dict[str, Array]]:
+        """Returns the columns of the messages that take these queries to another server, by what they are."""
+        slots = np.array([self.slot_of[number] for number in numbers])
+        query, zones = np.array(numbers), self.slots["joined"].shape[1]
+        entries = {
+            name: np.concatenate([self._list(slot)[name] for slot in slots.tolist()])
+            for name in CANDIDATE.names or ()
+        }
+        table = {name: self.slots[name][slots].reshape(-1) for name in ("joined", "value", "who")}
+        results = {name: self.slots[name][slots] for name in ("result", "result_who")}
+        return {
+            servers.ASSEMBLERS: {"query": query, **results},
+            servers.TABLE_VALUES: {
+                "query": np.repeat(query, zones),
+                "sender": np.tile(np.arange(zones), len(query)),
+                **table,
+            },
+            servers.TABLE_LISTS: {"query": np.repeat(query, self.slots["size"][slots]), **entries},
+        }
+
+    def _list(self, slot: int) -> Array:
+        """Returns the entries (CANDIDATE) of a query."""
+        first = int(self.slots["first"][slot])
+        return self._entries[first : first + int(self.slots["size"][slot])]
+
+    def install(self, plans: dict[int, MovingPlan], packets: Sequence[Packet]) -> None:
+        """Takes over the queries that other servers have shipped, without those that have ended."""
+        moved = servers.of_kind(packets, servers.ASSEMBLERS)
+        if not moved:
+            return
+        for number in servers.column(moved, "query", np.int64).tolist():
+            if number in plans and number not in self.slot_of:
+                self.add(plans[number])
+        self._fit_lists()
+        slot = self.slots_of(servers.column(moved, "query", np.int64))
+        for name in ("result", "result_who"):
+            column = servers.column(moved, name, self.slots[name].dtype)
+            self.slots[name][slot[slot >= 0]] = column[slot >= 0]
+        values = servers.of_kind(packets, servers.TABLE_VALUES)
+        entry = self.slots_of(servers.column(values, "query", np.int64))
+        sender = servers.column(values, "sender", np.int64)
+        for name in ("joined", "value", "who"):
+            column = servers.column(values, name, self.slots[name].dtype)
+            self.slots[name][entry[entry >= 0], sender[entry >= 0]] = column[entry >= 0]
+        self._install_lists(servers.of_kind(packets, servers.TABLE_LISTS))
+        self._dirty_values[slot[slot >= 0] // QUERY_BLOCK] = 1
+        self._dirty_lists[slot[slot >= 0] // QUERY_BLOCK] = 1
+
+    def _install_lists(self, packets: Sequence[Packet]) -> None:
+        slot = self.slots_of(servers.column(packets, "query", np.int64))
+        entries = {name: servers.column(packets, name, CANDIDATE[name]) for name in CANDIDATE.names or ()}
+        for here in np.unique(slot[slot >= 0]).tolist():
+            rows, first = np.flatnonzero(slot == here), int(self.slots["first"][here])
+            self.slots["size"][here] = len(rows)
+            for name, column in entries.items():
+                self._entries[name][first : first + len(rows)] = column[rows]
 
     # what is stored
 

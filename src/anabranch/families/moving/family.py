@@ -2,7 +2,7 @@
 (PLACE*).
 
     order --> home --------> region ------> assemble --> results
-              by object      by position    by query
+              by object      by position    by the issuer's position
 
 Choices that docs/queries.md leaves open:
 - Objects are shown as strings, or as integers where the stream's object column is one.
@@ -15,7 +15,8 @@ Choices that docs/queries.md leaves open:
   out at the first tick at which the focal point is known, 0 included; a min or max when there is one.
 - A query that is cancelled at a time between two reports of one time still sees the second at a tick at
   that time.
-- Where results are assembled follows from the query's number; an issuer that moves changes nothing.
+- Results are assembled in the region that the issuer is in, else in that of the focal point. That decides
+  where work is done, and changes no result.
 """
 
 from __future__ import annotations

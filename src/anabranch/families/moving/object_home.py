@@ -24,28 +24,32 @@ over.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch.chain import control
 from anabranch.chain.arrow_columns import floats_of, numbers_of, times_of
 from anabranch.chain.balance import HURRY, division
 from anabranch.chain.control import Query
-from anabranch.chain.packets import Kind, Packet
+from anabranch.chain.packets import Kind, Packet, message_note
 from anabranch.chain.state import Arrays, State
 from anabranch.families.moving import servers
 from anabranch.families.moving.kernels.arrays import BLOCK, NEAREST, NEVER, Metric, records
 from anabranch.families.moving.kernels.home_moves import (
+    DROPS,
     FOLLOWER,
     KNOWN,
     ONE_ZONE,
     RECORD,
+    REGISTRATIONS,
     REPORT,
     Followers,
     KnownObjects,
     ReportBatch,
+    count_messages,
     last_of_tick,
     participants,
     route_reports,
@@ -71,7 +75,14 @@ from anabranch.families.moving.query_plans import (
     plans,
 )
 from anabranch.families.moving.regional_server import grid_xs
-from anabranch.families.moving.servers import MovingStage, Ticks, final_tick, progress_of, ticks_of
+from anabranch.families.moving.servers import (
+    MovingStage,
+    QueryingServers,
+    Ticks,
+    final_tick,
+    progress_of,
+    ticks_of,
+)
 from anabranch.model.arrays import Array, Bools, Floats, Ints, Words
 from anabranch.model.stream import Stream
 from anabranch.numeric.slots import grown
@@ -87,6 +98,12 @@ _HOME_OBJECTS = "home objects"
 COLUMNS = ("time", "index", "x", "y", "number", "truths")
 #: Rows per chunk of long columns.
 CHUNK_ROWS = 8192
+
+#: The paper's messages in the order of `count_messages`.
+_COUNTED = (
+    *(servers.FOCAL_UPDATE, servers.REGISTRATION, servers.UPDATE, servers.DROP),
+    servers.REQUEST_SHIPPING,
+)
 
 #: Whether a condition holds for items of these numbers.
 Holds = Callable[[Ints], Bools]
@@ -104,7 +121,10 @@ class ObjectHome(MovingStage):
     name = "home"
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        reports, searched = state.cached(_HOME_OBJECTS, state.keys(), lambda: self._loaded(state))
+        reports, searched, querying = state.cached(_HOME_OBJECTS, state.keys(), lambda: self._loaded(state))
+        querying.adopt(packets, control.queries(state))
+        moved = bool(servers.of_kind(packets, servers.SPLITS, servers.LAYOUT))
+        counts: Counter[str] = Counter()
         for packet in servers.of_kind(packets, servers.SPLITS, servers.LAYOUT):
             self._adopt_layout(reports, self.new_layout(state, packet))
         new_queries: list[int] = []
@@ -117,7 +137,7 @@ class ObjectHome(MovingStage):
                     new_queries.append(query.number)
                     out += self._evaluate(reports, searched, query.number, zone)
         out += self._new_names(reports, zone) + self._divide(zone, state, packets)
-        out += self._first_focals(reports, state, new_queries, zone)
+        out += self._first_focals(reports, state, new_queries, zone, querying, counts)
         if self.lacks_bounds(state):
             out += self._bounds(zone, packets)
         if searched is not None:
@@ -131,18 +151,28 @@ class ObjectHome(MovingStage):
                 searched.remember(due, reports)
             if due is not None:
                 due["who"] = due["index"] * self.zones + zone
-                out += self._moves(reports, searched, zone, state, due, last)
-            finish(state, final, last)
+                out += self._moves(reports, searched, zone, state, due, last, querying, counts)
+            out += self._querying(reports, state, due, new_queries, moved, querying, zone, counts)
+            if zone == 0 and new_queries:
+                begun = [plans(state, self.integers)[number] for number in new_queries]
+                self._count_fixed(state, begun, [], querying, counts)
+            before = plans(state, self.integers)
+            done = finish(state, final, last)
+            self._count_ended(reports, state, [before[n] for n in done], zone, querying, counts)
+            querying.remove(done)
+            if self.zones == 1:  # with several, all homes change at the start of the next batch
+                querying.adopt(out, control.queries(state))
             reports.conditions.age(ticks, final)
         reports.save(state)
         if searched is not None:
             searched.save(state)
-        state.cache(_HOME_OBJECTS, state.keys(), (reports, searched))
-        return out
+        querying.save(state)
+        state.cache(_HOME_OBJECTS, state.keys(), (reports, searched, querying))
+        return out + message_note(self.name, zone, counts)
 
-    def _loaded(self, state: State) -> tuple[ObjectReports, SearchedObjects | None]:
+    def _loaded(self, state: State) -> tuple[ObjectReports, SearchedObjects | None, QueryingServers]:
         searched = SearchedObjects.load(state, self.metric, self.zones) if self.zones > 1 else None
-        return ObjectReports.load(state), searched
+        return ObjectReports.load(state), searched, QueryingServers(state, self.zones)
 
     def _apply_control(self, reports: ObjectReports, state: State, packet: Packet) -> Iterator[Query]:
         """Yields the queries that are activated, each when it has been added."""
@@ -172,8 +202,61 @@ class ObjectHome(MovingStage):
             for other in range(self.zones)
         ]
 
+    def _querying(
+        self,
+        reports: ObjectReports,
+        state: State,
+        due: Arrays | None,
+        new_queries: list[int],
+        moved: bool,
+        querying: QueryingServers,
+        zone: int,
+        counts: Counter[str],
+    ) -> list[Packet]:
+        """Returns where the assemblers of queries are from the next batch on, if their issuers are in other
+        regions now. Zone 0 says so for queries around fixed points.
+        """
+        all_plans = plans(state, self.integers)
+        new = [all_plans[number] for number in new_queries]
+        points: dict[int, tuple[float, float]] = {}
+        at = reports.requests.anchored(all_plans, reports)
+        seen = set(at) if moved else set() if due is None else at.keys() & set(due["index"].tolist())
+        seen |= reports.indexes({plan.anchor for plan in new if plan.anchor is not None})
+        for index in sorted(seen & at.keys()):
+            known = reports.known[index]
+            if known["number"] >= 0:
+                points |= dict.fromkeys(at[index], (known["x"], known["y"]))
+        if zone == 0:
+            fixed = (plan for plan in (all_plans.values() if moved else new) if plan.is_fixed)
+            points |= {plan.number: plan.point for plan in fixed if plan.point is not None}
+        x, y = np.array(list(points.values()), np.float64).reshape(-1, 2).T.copy()
+        layouts = (self.layout_now(state), self.regions_now(state))
+        there = zip(*(zones_of(layout, x, y).tolist() for layout in layouts), strict=True)
+        where = dict(zip(points, there, strict=True))
+        changed = [n for n in where if n not in querying or querying.where(n) != where[n]]
+        counts[servers.ASSEMBLER_SHIPPING] += sum(
+            n in querying and querying.where(n)[1] != where[n][1] for n in changed
+        )
+        if not changed:
+            return []
+        rows = np.array([(n, *where[n]) for n in changed], np.int64)
+        columns = {name: rows[:, index].copy() for index, name in enumerate(("query", "zone", "region"))}
+        depths = (servers.HOME, servers.REGION, servers.ASSEMBLE) if self.zones > 1 else (servers.REGION,)
+        out = [
+            servers.message(depth, other, servers.QUERYING, columns, zone)
+            for depth in depths
+            for other in range(self.zones)
+        ]
+        return out
+
     def _first_focals(
-        self, reports: ObjectReports, state: State, new_queries: list[int], zone: int
+        self,
+        reports: ObjectReports,
+        state: State,
+        new_queries: list[int],
+        zone: int,
+        querying: QueryingServers,
+        counts: Counter[str],
     ) -> list[Packet]:
         """Returns where the focal objects of new queries were last."""
         found = [plans(state, self.integers)[number] for number in new_queries]
@@ -184,6 +267,9 @@ class ObjectHome(MovingStage):
             if known["number"] < 0:
                 continue
             followers = np.array([follower(plan, ENDLESS) for plan in following], FOLLOWER)
+            after = np.repeat([[known["x"]], [known["y"]]], len(following), axis=1)
+            positions, rows = (np.full(after.shape, np.nan), after), np.zeros(len(following), np.int64)
+            self._count_messages(state, followers, rows, positions, querying, counts)
             marks = participants(self.metric, layout, followers, known["x"], known["y"])
             updates += [
                 (server, len(objects), following[row].number, servers.PARTICIPATES | servers.IS_KNOWN)
@@ -315,6 +401,8 @@ class ObjectHome(MovingStage):
         state: State,
         report: Arrays,
         last: dict[int, int],
+        querying: QueryingServers,
+        counts: Counter[str],
     ) -> list[Packet]:
         """Returns the moves and focal updates of reports for every region, and the moves that queries for
         nearest objects need.
@@ -323,6 +411,9 @@ class ObjectHome(MovingStage):
         truths = with_words(report["truths"], reports.truths.shape[1])
         layout, rows = self.layout_now(state), ReportBatch(records(REPORT, report), truths)
         moves, updates, before = route_reports(self.metric, layout, rows, reports.arrays(), followers)
+        row, entry = followed_reports(report["index"], report["tick"], followers)
+        positions = before[:, row].copy(), np.array([report["x"][row], report["y"][row]])
+        self._count_messages(state, followers.entries[entry], row, positions, querying, counts)
         out: list[Packet] = []
         for server in range(self.zones):
             mine = moves[moves[:, 0] == server] if self.zones > 1 else moves
@@ -335,6 +426,65 @@ class ObjectHome(MovingStage):
         if searched is not None and searched.is_needed:
             out += searched.add(report, before, zone)
         return out
+
+    def _count_messages(
+        self,
+        state: State,
+        entries: Array,
+        report: Ints,
+        positions: tuple[Floats, Floats],
+        querying: QueryingServers,
+        counts: Counter[str],
+    ) -> None:
+        """Counts the paper's messages when the focal points of queries (FOLLOWER) have moved."""
+        if not len(entries):
+            return
+        regions = querying.of_all(entries["query"].copy())[1]
+        found = count_messages(self.metric, self.regions_now(state), entries, regions, report, *positions)
+        counts.update(dict(zip(_COUNTED, found.tolist(), strict=True)))
+
+    def _count_fixed(
+        self,
+        state: State,
+        begun: Sequence[MovingPlan],
+        ended: Sequence[MovingPlan],
+        querying: QueryingServers,
+        counts: Counter[str],
+    ) -> None:
+        """Counts the registrations of queries around fixed points, and that they are dropped."""
+        fixed = [plan for plan in (*begun, *ended) if plan.point is not None]
+        if not fixed:
+            return
+        points = np.array([plan.point for plan in fixed], np.float64).T.copy()
+        nowhere = np.full(points.shape, np.nan)
+        is_new = np.arange(len(fixed)) < sum(plan.point is not None for plan in begun)
+        regions, at = self.regions_now(state), querying.of_all(np.array([plan.number for plan in fixed]))[1]
+        entries = np.array([follower(plan, ENDLESS) for plan in fixed], FOLLOWER)
+        before, after = np.where(is_new, nowhere, points), np.where(is_new, points, nowhere)
+        found = count_messages(self.metric, regions, entries, at, np.arange(len(fixed)), before, after)
+        counts[servers.REGISTRATION] += int(found[REGISTRATIONS])
+        counts[servers.DROP] += int(found[DROPS])
+
+    def _count_ended(
+        self,
+        reports: ObjectReports,
+        state: State,
+        ended: Sequence[MovingPlan],
+        zone: int,
+        querying: QueryingServers,
+        counts: Counter[str],
+    ) -> None:
+        """Counts that the participants of queries that have ended drop them."""
+        if zone == 0:
+            self._count_fixed(state, [], ended, querying, counts)
+        for index, plans_of in reports.followed(ended).items():
+            known = reports.known[index]
+            if known["number"] >= 0:
+                entries = np.array([follower(plan, ENDLESS) for plan in plans_of], FOLLOWER)
+                before = np.repeat([[known["x"]], [known["y"]]], len(entries), axis=1)
+                positions = before, np.full(before.shape, np.nan)
+                rows = np.zeros(len(entries), np.int64)
+                self._count_messages(state, entries, rows, positions, querying, counts)
 
     def _focal_messages(self, server: int, report: Arrays, updates: Ints, zone: int) -> list[Packet]:
         """Returns the focal objects that a server gets, once each, and what they mean for its queries."""
@@ -414,16 +564,24 @@ class ObjectReports:
     def followed(self, plans: Iterable[MovingPlan]) -> dict[int, list[MovingPlan]]:
         """Returns the queries whose focal objects this zone knows by now, by object."""
         followers = [(plan, plan.focal) for plan in plans if plan.focal is not None]
-        if not followers:
-            return {}
-        lengths = [len(focal) for _, focal in followers]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        data = np.frombuffer(b"".join(focal for _, focal in followers), np.uint8).copy()
         by_object: dict[int, list[MovingPlan]] = defaultdict(list)
-        for (plan, _), index in zip(followers, self.names.find((offsets, data)).tolist(), strict=True):
+        found = self._find([focal for _, focal in followers])
+        for (plan, _), index in zip(followers, found, strict=True):
             if index >= 0:
                 by_object[index].append(plan)
         return by_object
+
+    def indexes(self, names: Iterable[bytes]) -> set[int]:
+        """Returns the objects of these names that this zone knows by now."""
+        return {index for index in self._find(list(names)) if index >= 0}
+
+    def _find(self, names: list[bytes]) -> list[int]:
+        if not names:
+            return []
+        offsets = np.concatenate([[0], np.cumsum([len(name) for name in names])]).astype(np.int32)
+        data = np.frombuffer(b"".join(names), np.uint8).copy()
+        found: list[int] = self.names.find((offsets, data)).tolist()
+        return found
 
     def save(self, state: State) -> None:
         """Stores what changed since the last call."""
@@ -624,6 +782,20 @@ class ForwardingRequests:
     def __init__(self) -> None:
         self._built_of: tuple[dict[int, MovingPlan], dict[int, int], int] | None = None
         self._table: Followers | None = None
+        self._anchored_of: tuple[dict[int, MovingPlan], int] | None = None
+        self._anchored: dict[int, list[int]] = {}
+
+    def anchored(self, plans: dict[int, MovingPlan], reports: ObjectReports) -> dict[int, list[int]]:
+        """Returns the numbers of the queries whose assembler is in the region of an object, by object."""
+        old = self._anchored_of
+        if old is None or old[0] is not plans or old[1] != reports.names.count:
+            self._anchored_of, self._anchored = (plans, reports.names.count), defaultdict(list)
+            named = [(plan.number, plan.anchor) for plan in plans.values() if plan.anchor is not None]
+            found = reports._find([name for _, name in named])
+            for (number, _), index in zip(named, found, strict=True):
+                if index >= 0:
+                    self._anchored[index].append(number)
+        return self._anchored
 
     def followers(
         self, plans: dict[int, MovingPlan], last: dict[int, int], reports: ObjectReports
@@ -647,9 +819,21 @@ def _followers(plans: dict[int, MovingPlan], last: dict[int, int], reports: Obje
     return Followers(np.cumsum(count), np.array(entries, FOLLOWER))
 
 
+def followed_reports(index: Ints, tick: Ints, followers: Followers) -> tuple[Ints, Ints]:
+    """Returns (row of a report, entry) of all queries that follow the objects of reports."""
+    count = followers.first[index + 1] - followers.first[index]
+    row = np.repeat(np.arange(len(index)), count)
+    entry = np.arange(len(row)) + np.repeat(followers.first[index] - (np.cumsum(count) - count), count)
+    if not len(entry):
+        return row, entry
+    seen = tick[row] <= followers.entries["last_tick"][entry]
+    return row[seen], entry[seen]
+
+
 def follower(plan: MovingPlan, last: int) -> tuple[float, ...]:
     """Returns the entry (FOLLOWER) of a query with this last tick."""
-    return (plan.number, last, ONE_ZONE if plan.mode == NEAREST else plan.shape, plan.a, plan.b)
+    shape = ONE_ZONE if plan.mode == NEAREST else plan.shape
+    return (plan.number, last, shape, plan.a, plan.b, int(plan.issuer))
 
 
 # what queries for nearest objects need

@@ -47,7 +47,8 @@ _ALWAYS = json.dumps(to_json(TRUE))
 @dataclass(frozen=True)
 class MovingPlan:
     """A query in numbers. `point` is a fixed focal point, `focal` the bytes of the focal object's name; both
-    are None if no object can have that name.
+    are None if no object can have that name. `anchor` are the bytes of the name of the object whose region
+    has the assembler: the issuer, else the focal object; None for a fixed point without an issuer.
     """
 
     number: int
@@ -58,6 +59,13 @@ class MovingPlan:
     k: int
     point: tuple[float, float] | None
     focal: bytes | None
+    anchor: bytes | None
+    issuer: bool = False  # whether somebody issued it
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its assembler stays in the region of a fixed focal point."""
+        return self.point is not None and not self.issuer
 
 
 def plan_of(query: Query, integers: bool) -> MovingPlan:
@@ -75,7 +83,8 @@ def plan_of(query: Query, integers: bool) -> MovingPlan:
         focal = focal_bytes(spec.focal, integers)
     else:
         point = (float(spec.focal[0]), float(spec.focal[1]))
-    return MovingPlan(query.number, mode, shape, a, b, k, point, focal)
+    anchor = focal if spec.issuer is None else focal_bytes(spec.issuer, integers)
+    return MovingPlan(query.number, mode, shape, a, b, k, point, focal, anchor, spec.issuer is not None)
 
 
 def plans(state: State, integers: bool) -> dict[int, MovingPlan]:

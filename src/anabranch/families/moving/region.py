@@ -17,20 +17,24 @@ they leave and what they enter cancels out. Splits decide where work is done, ne
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from anabranch.chain import control
 from anabranch.chain.balance import HURRY, asked, cut, note_work
-from anabranch.chain.packets import DELIVER, Kind, Packet
+from anabranch.chain.packets import DELIVER, Kind, Packet, message_note
 from anabranch.chain.state import State
 from anabranch.families.moving import servers
 from anabranch.families.moving.kernels.arrays import (
     EVENT,
     FOCAL,
+    MINUS,
     MOVE,
     NEAREST,
+    PLUS,
     ROW,
     MoveBatch,
     records,
@@ -42,6 +46,7 @@ from anabranch.families.moving.kernels.region_layout import (
     layout_of,
     layout_xs,
     participates,
+    regions_of,
     zones_of,
 )
 from anabranch.families.moving.nearest_server import NearestServer
@@ -57,6 +62,7 @@ from anabranch.families.moving.query_plans import (
 from anabranch.families.moving.regional_server import RegionalServer, focal_events, moves_in, query_events
 from anabranch.families.moving.servers import (
     MovingStage,
+    QueryingServers,
     Ticks,
     final_before,
     final_tick,
@@ -75,8 +81,9 @@ class Region(MovingStage):
     name = "region"
 
     def step(self, zone: int, state: State, packets: Sequence[Packet]) -> list[Packet]:
-        server, nearest = state.cached(SERVERS, state.keys(), lambda: self._loaded(state))
-        out = self._carry_out_layout(zone, state, server, packets)
+        server, nearest, querying = state.cached(SERVERS, state.keys(), lambda: self._loaded(state))
+        rows = self._carry_out_layout(zone, state, server, packets)
+        counts: Counter[str] = Counter()
         for packet in packets:
             if packet.kind in (Kind.ACTIVATE, Kind.CANCEL):
                 self._apply_control(zone, state, server, nearest, packet)
@@ -87,48 +94,66 @@ class Region(MovingStage):
                 each.set_bit(packet, self.zones)
         progress = progress_of(packets)
         ticks = ticks_known(state, self.stream, progress)
+        out: list[Packet] = []
         if nearest is not None:
             proven, search = nearest.step(zone, self.zones, state, packets, ticks, final_before(state))
-            for rows in proven:
-                out += self._fragments(zone, rows)
+            rows += proven
             out += search
         if progress and ticks is not None:
-            out += self._run(zone, state, server, nearest, packets, ticks, final_tick(ticks, progress))
+            final = final_tick(ticks, progress)
+            rows.append(self._run(state, server, packets, ticks, final))
+            moves = sum(packet.rows.num_rows for packet in servers.of_kind(packets, servers.MOVES))
+            out += self._work(zone, state, moves + len(rows[-1]), final, asked(packets))
+        for found in rows:
+            out += self._fragments(zone, found, querying)
+            counts[servers.LOCAL_RESULT] += self._count_results(state, found, querying)
+        if progress and ticks is not None:  # and not before: fragments go to where the assemblers still are
+            querying.remove(self._finish(state, server, nearest, ticks, final))
         out += self._split(zone, state, server, packets)
+        querying.adopt(packets, control.queries(state))
+        querying.save(state)
         server.names.save(state)
         server.conditions.save(state)
         server.save(state)
-        state.cache(SERVERS, state.keys(), (server, nearest))
-        return out
+        state.cache(SERVERS, state.keys(), (server, nearest, querying))
+        return out + message_note(self.name, zone, counts)
 
-    def _loaded(self, state: State) -> tuple[RegionalServer, NearestServer | None]:
-        """Returns the server of this zone's region, and that for nearest objects if they are two."""
+    def _loaded(self, state: State) -> tuple[RegionalServer, NearestServer | None, QueryingServers]:
+        """Returns the server of this zone's region, that for nearest objects if they are two, and who
+        assembles.
+        """
         server = RegionalServer(self.metric, ObjectNames.load(state), ConditionBits.load(state))
         server.load(state, plans(state, self.integers))
-        return server, NearestServer(state, server, self.integers) if self.zones > 1 else None
+        nearest = NearestServer(state, server, self.integers) if self.zones > 1 else None
+        return server, nearest, QueryingServers(state, self.zones)
 
     def _run(
-        self,
-        zone: int,
-        state: State,
-        server: RegionalServer,
-        nearest: NearestServer | None,
-        packets: Sequence[Packet],
-        ticks: Ticks,
-        final: int,
-    ) -> list[Packet]:
-        """Returns the fragments of the region's own server up to tick `final`, and how much it had to do."""
+        self, state: State, server: RegionalServer, packets: Sequence[Packet], ticks: Ticks, final: int
+    ) -> Array:
+        """Returns the rows (ROW) of the region's own server up to tick `final`."""
         moves = moves_in(servers.of_kind(packets, servers.MOVES), server)
         last = last_ticks(state, ticks)
         events = query_events(state, server, focal_events(packets, server), ticks, last, final)
         rows = server.run(moves, events, final)
         server.conditions.age(ticks, final)
+        return rows
+
+    def _finish(
+        self,
+        state: State,
+        server: RegionalServer,
+        nearest: NearestServer | None,
+        ticks: Ticks,
+        final: int,
+    ) -> list[int]:
+        """Removes the queries whose last tick is over, and returns their numbers."""
+        last = last_ticks(state, ticks)
         others = {n: tick for n, tick in last.items() if nearest is None or n not in nearest}
-        for number in finish(state, final, others):
+        done = finish(state, final, others)
+        for number in done:
             if number in server.slot_of:
                 server.remove(number)
-        work = len(moves.records) + len(rows)
-        return self._fragments(zone, rows) + self._work(zone, state, work, final, asked(packets))
+        return done
 
     def _apply_control(
         self,
@@ -155,10 +180,27 @@ class Region(MovingStage):
         layout = self.layout_now(state)
         return bool(participates(self.metric, layout, zone, plan.shape, plan.a, plan.b, *plan.point))
 
-    def _fragments(self, zone: int, rows: Array) -> list[Packet]:
+    def _count_results(self, state: State, rows: Array, querying: QueryingServers) -> int:
+        """Returns how many messages with local results the servers of regions send to querying servers in
+        other regions: one per query, tick and region with objects that enter or leave its answer there. A
+        value is one.
+        """
+        if not len(rows) or regions_of(self.stream) == 1:
+            return 0
+        at = querying.of_all(rows["query"].copy())[1]
+        regions = np.asarray(zones_of(self.regions_now(state), rows["x"].copy(), rows["y"].copy()))
+        regions[(rows["op"] != MINUS) & (rows["op"] != PLUS)] = -2
+        sent = regions != at
+        keys = np.stack([rows["query"][sent], rows["tick"][sent], regions[sent]])
+        keys = keys[:, np.lexsort(keys)]
+        return int(np.count_nonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0))) + int(keys.shape[1] > 0)
+
+    def _fragments(self, zone: int, rows: Array, querying: QueryingServers) -> list[Packet]:
+        """Returns local results for the querying servers."""
         out = []
+        at = querying.of_all(rows["query"].copy())[0] if self.zones > 1 else None
         for other in range(self.zones):
-            mine = rows[rows["query"] % self.zones == other] if self.zones > 1 else rows
+            mine = rows if at is None else rows[at == other]
             if len(mine):
                 columns = dict(zip(ROW.names or (), row_columns(mine), strict=True))
                 out.append(servers.message(servers.ASSEMBLE, other, servers.FRAGMENTS, columns, zone))
@@ -168,13 +210,12 @@ class Region(MovingStage):
 
     def _carry_out_layout(
         self, zone: int, state: State, server: RegionalServer, packets: Sequence[Packet]
-    ) -> list[Packet]:
-        """Returns the fragments of objects that change servers, where a new layout has come."""
-        out: list[Packet] = []
+    ) -> list[Array]:
+        """Returns the rows (ROW) of objects that change servers, where a new layout has come."""
+        out: list[Array] = []
         for packet in servers.of_kind(packets, servers.SPLITS, servers.LAYOUT):
             layout = self.new_layout(state, packet)
-            rows = carry_out_layout(server, layout, zone, packet.facts["tick"], packets)
-            out += self._fragments(zone, rows)
+            out.append(carry_out_layout(server, layout, zone, packet.facts["tick"], packets))
         return out
 
     def _work(self, zone: int, state: State, work: int, final: int, hurry: bool) -> list[Packet]:

@@ -18,6 +18,10 @@ Messages are PARTIAL packets, whose fact `what` says what they are:
 | truths        | home to region           | who: those of its objects for which a condition, `bit`, holds   |
 | focal         | home to region           | tick, who, x, y, expires: where a focal object is               |
 | requests      | home to region           | focal, query, flags: what that means for a query                |
+| querying      | home to all of all       | query, zone, region: where its assembler is in the next batch   |
+| assemblers    | assemble to assemble     | query, result, result_who: an assembler that moves, followed by |
+| table values  | assemble to assemble     | query, sender, joined, value, who: its entries for a value, and |
+| table lists   | assemble to assemble     | query, who, zone, x, y, distance, chosen: for nearest objects   |
 | fragments     | region to assemble       | tick, query, op, who, x, y, distance; x may be a local value    |
 | work          | region to home 0         | none; facts `work` in the last batches, `asked` by somebody     |
 | divide        | home 0 to region         | none; facts `other`, `share`: give that zone so much            |
@@ -35,7 +39,7 @@ of the same sender.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +51,13 @@ from anabranch.chain.packets import Kind, Packet
 from anabranch.chain.stages import Stage
 from anabranch.chain.state import Arrays, State
 from anabranch.families.moving.kernels.object_names import Strings, has_integers
-from anabranch.families.moving.kernels.region_layout import RegionLayout, has_rectangles, layout_of, metric_of
+from anabranch.families.moving.kernels.region_layout import (
+    RegionLayout,
+    has_rectangles,
+    layout_of,
+    metric_of,
+    regions_of,
+)
 from anabranch.model.arrays import Array, Bools, Ints, Words
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream, Time
@@ -56,6 +66,13 @@ NAMES, MOVES, FOCAL_UPDATES, FRAGMENTS = "names", "moves", "focal", "fragments"
 REQUESTS, SEARCH, RECORDS, NEAREST_MOVES = "requests", "search", "records", "nearest moves"
 WORK, DIVIDE, SPLITS, ARRIVALS, LOCAL_PLANS = "work", "divide", "splits", "arrivals", "local plans"
 BOUNDS, LAYOUT, TRUTHS = "bounds", "layout", "truths"
+QUERYING, ASSEMBLERS = "querying", "assemblers"
+TABLE_VALUES, TABLE_LISTS = "table values", "table lists"
+
+#: The paper's messages between servers, as they are counted.
+FOCAL_UPDATE, LOCAL_RESULT = "focal update", "local result"
+REGISTRATION, UPDATE, DROP = "query registration", "query update", "query drop"
+REQUEST_SHIPPING, ASSEMBLER_SHIPPING = "forwarding request shipping", "assembler shipping"
 
 #: The depths of the stages in their chain.
 HOME, REGION, ASSEMBLE = 1, 2, 3
@@ -69,7 +86,7 @@ SPLIT = ("zone", "axis", "cut", "other")
 #: Flags of a request: the region participates in the query; the focal object is there (and has not expired).
 PARTICIPATES, IS_KNOWN = 1, 2
 
-ORIGIN, FINAL, _SPLITS, _LEARNED = "origin", "tick", "splits", "bounds"
+ORIGIN, FINAL, _SPLITS, _LEARNED, _QUERYING = "origin", "tick", "splits", "bounds", "querying"
 
 
 class MovingStage(Stage):
@@ -86,6 +103,13 @@ class MovingStage(Stage):
         layout = self.layout if learned is None else layout_of(self.stream, self.zones, learned)
         return layout if stored is None else layout._replace(splits=stored["table"])
 
+    def regions_now(self, state: State) -> RegionLayout:
+        """Returns the layout with a zone per region: the servers whose messages are counted, however many of
+        them are folded into one zone.
+        """
+        learned = state.get_json(_LEARNED)
+        return layout_of(self.stream, regions_of(self.stream), learned)
+
     def lacks_bounds(self, state: State) -> bool:
         """Whether the grid of regions has to wait for the first positions."""
         is_given = bool(self.stream.bounds) or has_rectangles(self.stream)
@@ -99,6 +123,79 @@ class MovingStage(Stage):
             table = np.column_stack([packet.rows.column(name).to_numpy() for name in SPLIT])
             state.put(_SPLITS, {"table": table})
         return self.layout_now(state)
+
+
+class QueryingServers:
+    """Which zone is the querying server of each query: that whose region its issuer is in or, without an
+    issuer, its focal point. Until that is known it follows from the query's number.
+
+    A home that sees an issuer in another region says so to all zones of all stages. From the next batch on
+    fragments go to the new server, and the assembler is there before them.
+    """
+
+    def __init__(self, state: State, zones: int) -> None:
+        self.zones = zones
+        stored = state.get(_QUERYING)
+        self._at: dict[int, tuple[int, int]] = {}  # zone and region
+        if stored is not None:
+            query, *where = (stored[name].tolist() for name in ("query", "zone", "region"))
+            self._at = dict(zip(query, zip(*where, strict=True), strict=True))
+        self._sorted: Ints | None = None
+        self._changed = False
+
+    def __contains__(self, number: int) -> bool:
+        """Whether it is known where its issuer is."""
+        return number in self._at
+
+    def __getitem__(self, number: int) -> int:
+        return self.where(number)[0]
+
+    def where(self, number: int) -> tuple[int, int]:
+        """Returns (zone, region); the region is -1 until it is known."""
+        return self._at.get(number, (number % self.zones, -1))
+
+    def of_all(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """Returns the zones and the regions of these queries; a region is -1 until it is known."""
+        if self._sorted is None:
+            rows = [(number, *where) for number, where in sorted(self._at.items())]
+            self._sorted = np.array(rows, np.int64).reshape(-1, 3)
+        known, zones, regions = self._sorted.T
+        if not len(known):
+            return numbers % self.zones, np.full(len(numbers), -1)
+        row = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+        found = known[row] == numbers
+        return np.where(found, zones[row], numbers % self.zones), np.where(found, regions[row], -1)
+
+    def adopt(self, packets: Sequence[Packet], active: Container[int]) -> list[tuple[int, int]]:
+        """Takes up querying messages; returns (query, the zone that it was at)."""
+        before = []
+        for packet in of_kind(packets, QUERYING):
+            columns = (packet.rows.column(name).to_pylist() for name in ("query", "zone", "region"))
+            for number, zone, region in zip(*columns, strict=True):
+                if number in active:
+                    before.append((number, self[number]))
+                    self._at[number] = (zone, region)
+        if before:
+            self._at = {number: where for number, where in self._at.items() if number in active}
+        self._note_change(bool(before))
+        return before
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        gone = self._at.keys() & set(numbers)
+        for number in gone:
+            del self._at[number]
+        self._note_change(bool(gone))
+
+    def _note_change(self, changed: bool) -> None:
+        if changed:
+            self._changed, self._sorted = True, None
+
+    def save(self, state: State) -> None:
+        if self._changed:
+            self._changed = False
+            rows = np.array([(number, *where) for number, where in self._at.items()], np.int64).reshape(-1, 3)
+            columns = zip(("query", "zone", "region"), rows.T, strict=True)
+            state.put(_QUERYING, {name: column.copy() for name, column in columns})
 
 
 # ticks

@@ -36,6 +36,7 @@ FOLLOWER = np.dtype(
         ("shape", np.int64),
         ("a", np.float64),
         ("b", np.float64),
+        ("issued", np.int64),  # 1: by an issuer, who need not be where the focal object is
     ],
     align=True,
 )
@@ -198,3 +199,67 @@ def participants(metric: Metric, layout: RegionLayout, followers: Array, x: floa
     for row in range(len(followers)):
         _mark(metric, layout, followers[row], x, y, out[row])
     return out
+
+
+#: What `count_messages` counts.
+FOCAL_UPDATES, REGISTRATIONS, UPDATES, DROPS, REQUEST_SHIPPINGS = 0, 1, 2, 3, 4
+
+
+@twig
+def _mark_regions(
+    metric: Metric, regions: RegionLayout, follower: Record, x: float, y: float, marks: Bytes
+) -> None:
+    """Marks the regions that participate in a query; of one for nearest objects, that of its focal point."""
+    for region in range(len(marks)):
+        marks[region] = 0
+    if math.isnan(x):
+        return
+    if follower.shape == ONE_ZONE:
+        marks[zone_of(regions, x, y)] = 1
+        return
+    low_x, high_x, low_y, high_y = extent(metric, follower.shape, follower.a, follower.b, x, y)
+    mark_zones(regions, low_x, high_x, low_y, high_y, marks)
+
+
+@kernel
+def count_messages(
+    metric: Metric,
+    regions: RegionLayout,
+    followers: Array,
+    querying: Ints,
+    report: Ints,
+    before: Floats,
+    after: Floats,
+) -> Ints:
+    """Returns how many messages the paper's servers send when focal points move, [5]: from the tracking to
+    the querying server, and from there to new, current and old participants (RangeAssemUpd, table 2), and
+    between tracking servers. What stays within a server is not counted.
+
+    A row per query (FOLLOWER) and report: `querying` is the region of the querying server, -1 where it is not
+    known; `before` and `after` are [2, rows], NaN where there is no focal point. Rows of one `report` lie
+    together.
+    """
+    counts = np.zeros(5, np.int64)
+    if regions.zones == 1:
+        return counts
+    old, new = np.zeros(regions.zones, np.uint8), np.zeros(regions.zones, np.uint8)
+    for row in range(len(followers)):
+        _mark_regions(metric, regions, followers[row], before[0, row], before[1, row], old)
+        _mark_regions(metric, regions, followers[row], after[0, row], after[1, row], new)
+        is_there = not math.isnan(after[0, row])
+        focal = after if is_there else before
+        here, at = zone_of(regions, focal[0, row], focal[1, row]), querying[row]
+        if not followers[row].issued:
+            at = here
+        for region in range(regions.zones):
+            if region != at:
+                counts[REGISTRATIONS] += new[region] > old[region]
+                counts[UPDATES] += new[region] and old[region]
+                counts[DROPS] += new[region] < old[region]
+        if not is_there:
+            continue
+        counts[FOCAL_UPDATES] += here != at
+        is_first = row == 0 or report[row] != report[row - 1]
+        if is_first and not math.isnan(before[0, row]):
+            counts[REQUEST_SHIPPINGS] += here != zone_of(regions, before[0, row], before[1, row])
+    return counts

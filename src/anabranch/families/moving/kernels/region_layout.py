@@ -83,6 +83,14 @@ def layout_of(stream: Stream, zones: int, learned: Bounds | None = None) -> Regi
     return RegionLayout(GRID, zones, globe, centre, columns, rows, low_x, low_y, per_x, per_y, none, none)
 
 
+def regions_of(stream: Stream) -> int:
+    """Returns how many regional servers a stream has."""
+    if has_rectangles(stream):
+        return len(stream.regions)
+    columns, rows = (int(count) for count in stream.regions)  # type: ignore[arg-type]
+    return columns * rows
+
+
 def has_rectangles(stream: Stream) -> bool:
     return bool(stream.regions) and isinstance(stream.regions[0], tuple)
 
