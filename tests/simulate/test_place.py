@@ -14,7 +14,7 @@ from anabranch.cli.simulate_place import place
 from anabranch.simulate.place import costs, experiment
 from anabranch.simulate.place.costs import PlaceOutcome
 from anabranch.simulate.place.experiment import outcomes, slowest, tables
-from anabranch.simulate.place.nearest import ALPHA, Buckets, NearestExperiment, search_radius
+from anabranch.simulate.place.nearest import ALPHA, NearestExperiment, ObjectCells, search_radius
 from anabranch.simulate.place.ranges import RangeExperiment
 from anabranch.simulate.place.world import PAPER, REPORT_SECONDS, SERVERS, Size, World, server_of
 
@@ -90,7 +90,7 @@ def test_search_regions_hold_the_nearest() -> None:
 def test_circles() -> None:
     places = np.random.default_rng(1).uniform(0, 1, (500, 2))
     for centre, radius in (((0.5, 0.5), 0.2), ((0.0, 1.0), 0.1), ((0.9, 0.1), 2.0), ((0.3, 0.3), 0.0)):
-        near, far = Buckets(places).within(np.array(centre), radius)
+        near, far = ObjectCells(places).within(np.array(centre), radius)
         wanted = np.hypot(*(places - centre).T)
         assert sorted(near.tolist()) == np.flatnonzero(wanted <= radius).tolist()
         assert np.array_equal(np.sort(far), np.sort(wanted[wanted <= radius]))

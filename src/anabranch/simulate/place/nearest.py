@@ -27,7 +27,7 @@ MANY = (1 + ALPHA) ** 2
 DIAGONAL = math.sqrt(2)  # of the space
 
 
-class Buckets:
+class ObjectCells:
     """Objects by the cells of a grid, to find those within a circle."""
 
     def __init__(self, positions: Floats) -> None:
@@ -97,7 +97,7 @@ class NearestExperiment:
         """Evaluates all search regions and local results; the first second is the plans' initialization."""
         server, size = server_of(self.world.positions), np.zeros((SERVERS, SERVERS))
         started = time.process_time()
-        buckets, work = Buckets(self.world.positions), []
+        buckets, work = ObjectCells(self.world.positions), []
         shared = (time.process_time() - started) / SERVERS
         for number, (focal, _) in enumerate(self.pairs):
             started = time.process_time()
@@ -122,7 +122,7 @@ class NearestExperiment:
         ]
 
     def _evaluate(
-        self, number: int, focal: int, second: int, moved: Array, buckets: Buckets, server: Array
+        self, number: int, focal: int, second: int, moved: Array, buckets: ObjectCells, server: Array
     ) -> Array:
         """Returns [servers]: the tuples that each participating server sends. When there are fewer than k,
         the focal object moves or five seconds are over, the search region is calculated again.
@@ -171,7 +171,9 @@ class NearestExperiment:
         sent = np.concatenate([at[~stayed | moved[near]], left])
         return np.bincount(sent, minlength=SERVERS)
 
-    def _local_distance(self, buckets: Buckets, centre: Array, own: int, focal: int, server: Array) -> float:
+    def _local_distance(
+        self, buckets: ObjectCells, centre: Array, own: int, focal: int, server: Array
+    ) -> float:
         """Returns the distance of the k-th nearest object at the focal object's server; if it has fewer, the
         diagonal.
         """
