@@ -20,7 +20,7 @@ from anabranch.simulate.windows import StreamSpan
 
 
 @dataclass
-class Measured:
+class NetworkLoad:
     """`loads` in CPU seconds per second, `traffic` in bytes per second; `cpu` is what numpy and Arrow took
     here, in seconds per site."""
 
@@ -40,10 +40,10 @@ def execute(
     photons: Mapping[str, Photons],
     seconds: float,
     operators: Operators = NO_OPERATORS,
-) -> Measured:
+) -> NetworkLoad:
     """Runs all rows of all streams, which take `seconds` to arrive."""
     network = installed.network
-    done = Measured(
+    done = NetworkLoad(
         seconds,
         loads=dict.fromkeys(network.sites, 0.0),
         traffic=dict.fromkeys(network.links, 0.0),

@@ -20,7 +20,7 @@ from anabranch.planning.optimizer import Bypass, Optimizer, SharingStrategy
 from anabranch.planning.properties import Properties, properties_of, source_properties
 from anabranch.planning.scenario import MBIT, Question, Scenario
 from anabranch.planning.statistics import Statistics
-from anabranch.simulate.execute import Measured, execute
+from anabranch.simulate.execute import NetworkLoad, execute
 from anabranch.simulate.photons import Photons
 
 #: The experiment with little room: a tenth of the capacity, links of 1 MBit/s.
@@ -47,7 +47,7 @@ class StrategyOutcome:
     seconds: list[float] = field(default_factory=list)  # per registration
     plans: dict[str, QueryPlan] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)
-    measured: Measured | None = None
+    measured: NetworkLoad | None = None
 
 
 def bound(question: Question, streams: Sequence[Photons]) -> tuple[Spec, Properties]:
