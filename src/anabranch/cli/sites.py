@@ -41,6 +41,8 @@ def up(
         run_sites(planner, list(planner.file.folders), once)
     else:
         run_processes(planner.file, once)
+    if once:
+        _print_summary(planner)
 
 
 @app.command("run")
@@ -57,6 +59,16 @@ def run(
     from anabranch.sites.run import run_sites
 
     run_sites(planner, [site], once)
+
+
+def _print_summary(planner: NetworkPlanner) -> None:
+    from anabranch.sites.measured import SiteMeasures
+
+    file, measured = planner.file, SiteMeasures(planner.file)
+    for ends, between in file.between.items():
+        typer.echo(f"{' - '.join(between)}: {measured.bytes(ends):,} bytes travelled", err=True)
+    count = len(planner.state().active())
+    typer.echo(f"{len(file.folders)} sites have ended; {count} subscriptions have their rows", err=True)
 
 
 def _planned(network: Path, site: str | None = None) -> NetworkPlanner:

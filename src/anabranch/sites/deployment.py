@@ -163,9 +163,7 @@ class _Plan:
     def _making(self, node: Node, source: SiteStream) -> SiteQuery:
         spec = _node_spec(node.properties, source, self.registered[node.properties.stream])
         name, kind = f"{FLOW_QUERY}{node.number}", spec["kind"]
-        return SiteQuery(
-            name, source.stream.name, "filters", kind, node.properties.text, spec, origin="network"
-        )
+        return SiteQuery(name, source.stream.name, "filters", kind, node.properties.text, spec, origin=name)
 
     def _flow(self, node: Node) -> Stream:
         """Returns the stream that a flow is where it arrives."""

@@ -100,7 +100,10 @@ class _WatchedPlan:
 
 
 def run_processes(file: NetworkFile, once: bool) -> None:
-    """Starts every site in a process of its own, and waits for them. Where one fails, the others stop."""
+    """Starts every site in a process of its own, and waits for them. Where one fails, or this process is told
+    to stop, the others stop.
+    """
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     command = [sys.executable, "-m", "anabranch", "sites", "run", str(file.path)]
     processes = {
         name: subprocess.Popen([*command, name, *(["--once"] if once else [])]) for name in file.folders

@@ -12,6 +12,8 @@ runs and is not planned is cancelled: so an installation that was cut off is com
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from itertools import groupby
 from types import TracebackType
 from typing import Any
 
@@ -61,15 +63,13 @@ class SiteEngine:
             if name not in self.engine.streams:
                 self.engine.declare(self._declaration(stream))
         catalog = self.engine.catalog
-        planned = {(query.name, query.origin): query for query in deployment.queries.values()}
-        known = catalog.subscriptions(state=None)
+        planned = {(new.name, new.origin): new for new in new_subscriptions(deployment)}
+        known = [entry for entry in catalog.subscriptions(state=None) if entry.part_of is None]
         for entry in known:
             if entry.active and (entry.name, entry.origin) not in planned:
                 catalog.cancel(entry.name)
         there = {(entry.name, entry.origin) for entry in known}
-        catalog.subscribe_many(
-            [_new_subscription(query) for key, query in planned.items() if key not in there]
-        )
+        catalog.subscribe_many([new for key, new in planned.items() if key not in there])
         with self._lock:
             self._install_flows()
 
@@ -155,6 +155,15 @@ class SiteEngine:
             for sender in self._senders.values():
                 if sender.branch == branch:
                     sender.send(manifest)
+
+
+def new_subscriptions(deployment: Deployment) -> list[NewSubscription]:
+    """Returns the queries of a site as its engine takes them: those of one subscription together."""
+    out: list[NewSubscription] = []
+    for _, some in groupby(deployment.queries.values(), key=lambda query: query.origin or query.name):
+        first, *others = map(_new_subscription, some)
+        out.append(replace(first, parts=tuple(others)))
+    return out
 
 
 def _new_subscription(query: SiteQuery) -> NewSubscription:
