@@ -50,6 +50,11 @@ def open_linked(hidden: Path, url: str | None) -> Catalog:
     if url is None:
         if link is not None:
             raise JobError(_changed(hidden, shown(link.url), "a SQLite file, as engine names no catalog"))
+        if not (hidden / SQLITE).exists() and any((hidden / "manifests").glob("*/*.json")):
+            raise JobError(
+                f"the catalog {hidden / SQLITE} is gone, and the sink {hidden.parent} holds results of its "
+                "subscriptions: restore it, or choose another sink"
+            )
         return Catalog(hidden / SQLITE)
     if link is None and (hidden / SQLITE).exists():
         raise JobError(_changed(hidden, f"the SQLite file {hidden / SQLITE}", shown(url)))
