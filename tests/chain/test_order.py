@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.chain import control
-from anabranch.chain.arrow_columns import numbers_of, times_of
-from anabranch.chain.dead_letters import LEAP
+from anabranch.chain.items import LEAP, numbers_of, times_of
 from anabranch.chain.order import CHUNK_BYTES, LINGER, Order
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
 from anabranch.chain.runner import Runner

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.registration import bind_subscription
-from anabranch.chain.dead_letters import SCHEMA
+from anabranch.chain.items import DEAD_LETTERS as SCHEMA
 from anabranch.model.subscription import Subscription
 from anabranch.results.deliveries import Deliveries
 from anabranch.results.layout import Layout

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.chain.arrow_columns import ARROW_TYPES
+from anabranch.chain.items import ARROW_TYPES
 from anabranch.chain.runner import Runner
 from anabranch.families.registry import NAMES
 from anabranch.families.registry import family as family_of

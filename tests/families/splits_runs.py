@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.chain.arrow_columns import arrow_schema
 from anabranch.chain.balance import Division, Patience
+from anabranch.chain.items import arrow_schema
 from anabranch.model.stream import Stream
 from tests.laws.case import Asked, Case
 

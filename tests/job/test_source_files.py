@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.chain.dead_letters import checked
+from anabranch.chain.items import checked
 from anabranch.job.source_files import SourceFiles, sample_of
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.errors import JobError, RunError

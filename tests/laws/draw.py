@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.items import arrow_schema
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream, Time
 from tests.laws.case import Asked

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.items import arrow_schema
 from anabranch.families.filters.spec import HIDDEN, Aggregate, Aggregation, Function
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import MICROSECONDS, Stream

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.items import arrow_schema
 from anabranch.families.filters.computed_columns import made_of, widened
 from anabranch.model.operators import Read
 from tests.laws.case import Case, Row

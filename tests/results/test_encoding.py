@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.chain.json_rows import json_lines, json_row
+from anabranch.chain.items import json_lines, json_row
 from anabranch.results.encoding import Csv, JsonLines, Xml
 
 SCHEMA = pa.schema(

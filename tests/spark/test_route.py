@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.chain.dead_letters import AHEAD
+from anabranch.chain.items import AHEAD
 from anabranch.chain.packets import Kind
 from anabranch.job.source_files import UnreadableFiles
 from anabranch.model.columns import Column, ColumnType

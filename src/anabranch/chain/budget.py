@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from anabranch.chain.control import Query, cancel_rows
-from anabranch.chain.dead_letters import SCHEMA
+from anabranch.chain.items import DEAD_LETTERS as SCHEMA
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
 from anabranch.model.limits import DEFAULT_LIMITS
 from anabranch.model.stream import Stream

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import numbers_of, times_of, with_numbers
 from anabranch.chain.control import Pending
+from anabranch.chain.items import numbers_of, times_of, with_numbers
 from anabranch.chain.order import Active, Books, Clock, Order
 from anabranch.chain.packets import ORDER, Kind, Packet, decode, encode, facts_in, header_of
 from anabranch.chain.stages import Chains

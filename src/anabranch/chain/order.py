@@ -25,9 +25,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import times_of, with_numbers
 from anabranch.chain.control import Event, Pending
-from anabranch.chain.dead_letters import LATE, LEAP, dead_letters
+from anabranch.chain.items import LATE, LEAP, dead_letters, times_of, with_numbers
 from anabranch.chain.packets import DELIVER, EMPTY, Kind, Packet
 from anabranch.chain.stages import Chains, Stage
 from anabranch.chain.state import State

@@ -63,7 +63,7 @@ def _dead_letters(job: TargetJob, name: str | None) -> ResultTables:
     """Returns the dead letters of all streams, or of the one that is named."""
     import pyarrow as pa
 
-    from anabranch.chain.dead_letters import SCHEMA
+    from anabranch.chain.items import DEAD_LETTERS as SCHEMA
 
     streams = list(job.streams())
     if name is not None and name not in streams:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.chain.arrow_columns import ARROW_TYPES
+from anabranch.chain.items import ARROW_TYPES
 from anabranch.families.base import Shown, Table
 
 SUBSCRIPTION = "subscription"

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.items import arrow_schema
 from anabranch.chain.runner import Runner
 from anabranch.families.base import Family
 from anabranch.model.columns import Column, ColumnType

@@ -31,9 +31,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import ARROW_TYPES, arrow_schema
-from anabranch.chain.dead_letters import checked
-from anabranch.chain.json_rows import json_lines
+from anabranch.chain.items import ARROW_TYPES, arrow_schema, checked, json_lines
 from anabranch.job.dtd import ATTRIBUTE, TEXT, Dtd, Elements, read_dtd
 from anabranch.job.sources import has_wildcards, is_url
 from anabranch.job.text_values import (

@@ -22,8 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.chain.arrow_columns import ARROW_TYPES, arrow_schema
-from anabranch.chain.dead_letters import CORRUPT, REASON
+from anabranch.chain.items import ARROW_TYPES, CORRUPT, REASON, arrow_schema
 from anabranch.model.arrays import Bools
 from anabranch.model.columns import ColumnType
 from anabranch.model.stream import Stream

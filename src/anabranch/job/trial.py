@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from anabranch.chain.dead_letters import checked, kind_of
+from anabranch.chain.items import checked, kind_of
 from anabranch.chain.runner import Runner
 from anabranch.families.base import Shown, Table
 from anabranch.families.registry import family as family_of

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anabranch.catalog.entries import Entry
-from anabranch.chain.arrow_columns import ARROW_TYPES
+from anabranch.chain.items import ARROW_TYPES
 from anabranch.families.base import Shown, Table
 from anabranch.families.registry import family as family_of
 from anabranch.families.results import SUBSCRIPTION, SUBSCRIPTIONS, rows_of

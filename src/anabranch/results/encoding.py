@@ -3,7 +3,7 @@
 Every column becomes a column of text in Arrow, and a row is their concatenation. Only what needs care (a
 quote in a string, a number as large as 1e300) passes through Python.
 
-JSON is what chain/json_rows says, byte for byte: missing is null, timestamps are ISO 8601 in UTC.
+JSON is what chain/items says, byte for byte: missing is null, timestamps are ISO 8601 in UTC.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.chain.json_rows import json_row
+from anabranch.chain.items import json_row
 
 #: Rows that are turned into text at once.
 ROWS = 16_384

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.catalog.entries import Entry
-from anabranch.chain.dead_letters import SCHEMA
+from anabranch.chain.items import DEAD_LETTERS as SCHEMA
 from anabranch.model.errors import JobError
 from anabranch.model.stream import Stream
 from anabranch.results.deliveries import Deliveries

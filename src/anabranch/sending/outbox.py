@@ -16,7 +16,7 @@ from itertools import islice
 from anabranch.catalog.database import now
 from anabranch.catalog.entries import Entry
 from anabranch.catalog.receivers import Delivery, DeliveryProgress
-from anabranch.chain.json_rows import json_row
+from anabranch.chain.items import json_row
 from anabranch.model.receiver import receiver_of
 from anabranch.results.pages import MOST_BATCHES, Cursor, PageReader
 

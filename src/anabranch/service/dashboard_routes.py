@@ -9,7 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 
-from anabranch.chain.json_rows import json_row
+from anabranch.chain.items import json_row
 from anabranch.families.registry import family as family_of
 from anabranch.model.subscription import Subscription
 from anabranch.service.access import AnyCaller, Viewer

@@ -22,7 +22,7 @@ from anyio.lowlevel import RunVar
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from anabranch.chain.json_rows import json_row
+from anabranch.chain.items import json_row
 from anabranch.model.errors import RunError
 from anabranch.results.pages import Cursor, Page, PageReader
 

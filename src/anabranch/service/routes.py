@@ -14,7 +14,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from anabranch.catalog.entries import ACTIVE
-from anabranch.chain.json_rows import json_row
+from anabranch.chain.items import json_row
 from anabranch.model.subscription import Subscription
 from anabranch.results.pages import Cursor, Page
 from anabranch.service.access import Access, AnyCaller, Editor, Viewer

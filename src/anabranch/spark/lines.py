@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.chain.json_rows import json_row
+from anabranch.chain.items import json_row
 from anabranch.families.base import Shown
 from anabranch.families.results import SUBSCRIPTION, SUBSCRIPTIONS
 from anabranch.model.stream import NUMBER

@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.chain.arrow_columns import arrow_schema
-from anabranch.chain.dead_letters import CORRUPT, REASON, checked, dead_letter
 from anabranch.chain.flows import piece_of
+from anabranch.chain.items import CORRUPT, REASON, arrow_schema, checked, dead_letter
 from anabranch.chain.order import SOURCE_ORDER
 from anabranch.chain.packets import ORDER, Kind, Packet
 from anabranch.chain.stages import ROUTE, Sender

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from anabranch.chain.dead_letters import CORRUPT, NOW
+from anabranch.chain.items import CORRUPT, NOW
 from anabranch.chain.order import SOURCE_ORDER
 from anabranch.job.dtd import Dtd, Elements, read_dtd
 from anabranch.job.generated_streams import schema_of

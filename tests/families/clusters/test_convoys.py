@@ -9,7 +9,7 @@ from types import ModuleType
 import pyarrow as pa
 
 from anabranch.catalog.registration import bind_subscription
-from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.items import arrow_schema
 from anabranch.job.generated_streams import targets
 from anabranch.job.job_file import load_job
 from anabranch.model.columns import Column, ColumnType

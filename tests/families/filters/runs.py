@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import arrow_schema
 from anabranch.chain.budget import Budget
+from anabranch.chain.items import arrow_schema
 from anabranch.chain.runner import Runner
 from anabranch.families.filters.family import Filters
 from anabranch.families.filters.spec import Aggregate, Aggregation, Function, Output, Select

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.items import arrow_schema
 from anabranch.families.moving.spec import Box, Circle, KNearest, Moving
 from anabranch.model.columns import Column, ColumnType
 from anabranch.model.stream import Stream

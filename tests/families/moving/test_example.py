@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.items import arrow_schema
 from anabranch.job.declarations import declare
 from anabranch.job.generated_streams import AIRCRAFT, BLOCK, flights
 from anabranch.job.job_file import load_job

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.items import arrow_schema
 from anabranch.families.moving.spec import Circle, KNearest, Moving
 from tests.families.moving.runs import GLOBE, crowd, rows_of
 from tests.laws.case import Asked, Case, run_local

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.items import arrow_schema
 from anabranch.chain.packets import Packet
 from anabranch.chain.runner import Runner
 from anabranch.families.moving import servers

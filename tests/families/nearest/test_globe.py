@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.chain.arrow_columns import arrow_schema
+from anabranch.chain.items import arrow_schema
 from anabranch.families.nearest.spec import Nearest
 from anabranch.language.bind import compile_query
 from anabranch.model.columns import Column, ColumnType

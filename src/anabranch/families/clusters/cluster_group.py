@@ -49,7 +49,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.chain import control
-from anabranch.chain.arrow_columns import floats_of, times_of
+from anabranch.chain.items import floats_of, times_of
 from anabranch.chain.packets import Packet
 from anabranch.chain.state import Arrays, State
 from anabranch.families.clusters.changes import WindowMembers, compare

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import ARROW_TYPES, subscription_column
+from anabranch.chain.items import ARROW_TYPES, subscription_column
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.families.clusters.changes import CHANGES, ChangedMembers
 from anabranch.families.clusters.kernels.point_roles import CORE, EDGE, ClusterSummary, members_by_cluster

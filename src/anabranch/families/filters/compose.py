@@ -28,8 +28,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.chain import control
-from anabranch.chain.arrow_columns import ARROW_TYPES, subscription_column
 from anabranch.chain.budget import Budget, suspended
+from anabranch.chain.items import ARROW_TYPES, subscription_column
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.chain.stages import RescalableStage
 from anabranch.chain.state import Arrays, State

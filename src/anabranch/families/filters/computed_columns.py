@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import ARROW_TYPES
+from anabranch.chain.items import ARROW_TYPES
 from anabranch.model.arrays import Array, Bools
 from anabranch.model.columns import ColumnType
 from anabranch.model.errors import JobError, QueryError, SubscriptionError

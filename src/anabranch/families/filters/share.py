@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.chain import control
-from anabranch.chain.arrow_columns import integers, numbers_of, times_of
+from anabranch.chain.items import integers, numbers_of, times_of
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.chain.stages import RescalableStage
 from anabranch.chain.state import State

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.chain import control
-from anabranch.chain.arrow_columns import ARROW_TYPES, subscription_column
 from anabranch.chain.balance import Patience
+from anabranch.chain.items import ARROW_TYPES, subscription_column
 from anabranch.chain.packets import DELIVER, Kind, Packet
 from anabranch.chain.state import Arrays, State
 from anabranch.families.moving import servers

@@ -31,9 +31,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.chain import control
-from anabranch.chain.arrow_columns import floats_of, numbers_of, times_of
 from anabranch.chain.balance import HURRY, division
 from anabranch.chain.control import Query
+from anabranch.chain.items import floats_of, numbers_of, times_of
 from anabranch.chain.packets import Kind, Packet, message_note
 from anabranch.chain.state import Arrays, State
 from anabranch.families.moving import servers

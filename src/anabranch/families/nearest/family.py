@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import numbers_of
 from anabranch.chain.balance import Patience
+from anabranch.chain.items import numbers_of
 from anabranch.chain.stages import ByZone, Chain, Slices, Spread
 from anabranch.families.base import Family, Shown, Table
 from anabranch.families.nearest.home import ItemHome

@@ -19,8 +19,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from anabranch.chain.arrow_columns import numbers_of
 from anabranch.chain.balance import HURRY, Patience, division
+from anabranch.chain.items import numbers_of
 from anabranch.chain.packets import Kind, Packet, message_note
 from anabranch.chain.stages import RescalableStage
 from anabranch.chain.state import State

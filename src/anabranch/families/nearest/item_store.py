@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.chain.arrow_columns import numbers_of
+from anabranch.chain.items import numbers_of
 from anabranch.chain.state import Arrays, State
 from anabranch.families.nearest.kernels.arrays import Moments, look_up
 from anabranch.families.nearest.space import By

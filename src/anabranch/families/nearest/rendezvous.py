@@ -29,9 +29,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.chain import control
-from anabranch.chain.arrow_columns import ARROW_TYPES, floats_of, numbers_of, subscription_column, times_of
 from anabranch.chain.balance import HURRY, Patience, asked, note_work
 from anabranch.chain.control import Cancelled
+from anabranch.chain.items import ARROW_TYPES, floats_of, numbers_of, subscription_column, times_of
 from anabranch.chain.packets import DELIVER, EMPTY, Kind, Packet, message_note
 from anabranch.chain.stages import RescalableStage
 from anabranch.chain.state import State

@@ -40,7 +40,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.chain import control
-from anabranch.chain.arrow_columns import floats_of
+from anabranch.chain.items import floats_of
 from anabranch.chain.packets import Kind, Packet
 from anabranch.chain.state import State
 from anabranch.families.nearest.spec import is_on_globe
