@@ -93,6 +93,25 @@ def test_many_that_wait_keep_nobody_out(layout: Layout, tokens: Headers) -> None
         assert httpx.get(f"{process.address}/health", trust_env=False, timeout=10).status_code == 200
 
 
+def test_a_connection_that_was_answered_goes_after_those_that_never_were(
+    layout: Layout, tokens: Headers
+) -> None:
+    """A caller that keeps its connection is not cut off by a crowd that says nothing."""
+    with small_process(layout, FILES) as process, ExitStack() as stack:
+        client = stack.enter_context(httpx.Client(base_url=process.address, trust_env=False, timeout=20))
+        for _ in range(5):
+            assert client.get("/api/streams", headers=tokens["bob"]).status_code == 200
+            for _ in range(FILES + 50):
+                opened(stack, process.port, HALF_A_HEAD)
+        assert client.get("/api/streams", headers=tokens["bob"]).status_code == 200
+
+
+def test_a_refusal_can_be_read_by_whoever_sends_too_much(http: httpx.Client) -> None:
+    for _ in range(10):
+        refused = http.post("/api/subscriptions", content=b"x" * 1_000_000)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (413, "size")
+
+
 def test_a_body_is_not_read_for_a_caller_without_a_token(address: str, tokens: Headers) -> None:
     """The answer comes although no more than one byte of the body was sent."""
     port = int(address.rsplit(":", 1)[1])

@@ -5,7 +5,8 @@ none left can neither accept a connection nor read a result. So there are at mos
 files that the process may open:
 
     a new connection, and room for it        it is accepted
-    no room, some wait for their client      the one that has waited longest is closed for it
+    no room, some wait for their client      the one that has waited longest is closed for it; those that were
+                                             never answered go before those that were
     no room, all are being answered          the new one gets status 503
 
 A connection waits for its client until a request is complete, head and body. It may do so for READ_S seconds.
@@ -27,6 +28,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 READ_S = 20.0
 #: How long a client may leave an answer unread.
 STALL_S = 60.0
+#: So much of a body that was refused is read and forgotten, so that the client gets to read why.
+IGNORED_BYTES = 4 << 20
 #: How often connections are looked at.
 LOOK_S = 1.0
 #: At most so many connections, where the process may open enough files.
@@ -49,7 +52,8 @@ class Connections:
     def __init__(self, most: int, body_bytes: int) -> None:
         self.most, self.body_bytes = most, body_bytes
         self._all: set[Connection] = set()
-        self._waiting: dict[Connection, float] = {}  # since when; the longest comes first
+        self._new: dict[Connection, float] = {}  # never answered; since when it waits, the longest first
+        self._known: dict[Connection, float] = {}  # answered before; likewise
         self._stalled: dict[Connection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -65,7 +69,7 @@ class Connections:
     def opened(self, connection: Connection) -> bool:
         """Makes room for a connection; False where there is none."""
         if len(self._all) >= self.most:
-            oldest = next(iter(self._waiting), None)
+            oldest = next(iter(self._new), None) or next(iter(self._known), None)
             if oldest is None:
                 return False
             self._close(oldest)
@@ -79,10 +83,12 @@ class Connections:
         """The connection waits for its client, from now on."""
         self.is_answered(connection)
         if connection in self._all:
-            self._waiting[connection] = time.monotonic()
+            waiting = self._known if connection.was_answered else self._new
+            waiting[connection] = time.monotonic()
 
     def is_answered(self, connection: Connection) -> None:
-        self._waiting.pop(connection, None)
+        self._new.pop(connection, None)
+        self._known.pop(connection, None)
 
     def stalls(self, connection: Connection) -> None:
         """The client does not read, from now on."""
@@ -93,7 +99,7 @@ class Connections:
 
     def gone(self, connection: Connection) -> None:
         self._all.discard(connection)
-        self._waiting.pop(connection, None)
+        self.is_answered(connection)
         self._stalled.pop(connection, None)
 
     def _close(self, connection: Connection) -> None:
@@ -103,7 +109,7 @@ class Connections:
     def _look(self) -> None:
         """Closes what has let the service wait too long."""
         now = time.monotonic()
-        for known, longest in ((self._waiting, READ_S), (self._stalled, STALL_S)):
+        for known, longest in ((self._new, READ_S), (self._known, READ_S), (self._stalled, STALL_S)):
             for connection in [each for each, since in known.items() if now - since > longest]:
                 self._close(connection)
         loop = asyncio.get_running_loop()
@@ -114,6 +120,7 @@ class Connection(H11Protocol):
     """A connection that tells `connections_of_service` what it waits for."""
 
     connections_of_service: Connections
+    was_answered = False  # a whole request came, and its answer went
     _bytes: int | None = None  # of the request that is being read; None before its first
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -131,7 +138,7 @@ class Connection(H11Protocol):
             self.connections_of_service.waits(self)  # a request begins: its time is counted from here
             self._bytes = 0
         self._bytes += len(data)
-        if self._bytes > 2 * self.connections_of_service.body_bytes:  # it was refused long ago
+        if self._bytes > self.connections_of_service.body_bytes + IGNORED_BYTES:  # refused long ago
             self.transport.abort()
             return
         super().data_received(data)
@@ -143,6 +150,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._bytes = None
+        self.was_answered = self.was_answered or self.conn.their_state is h11.DONE
         self.connections_of_service.waits(self)
         super().on_response_complete()
 
