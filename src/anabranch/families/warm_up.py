@@ -151,6 +151,7 @@ def _nearest() -> Iterator[Rehearsal]:
         yield Rehearsal(NearestFamily(), _stream(time), specs)
     long = [Nearest(3, (x / 9, 0.5), ("x", "y"), Window("range", 900, 900)).to_json() for x in range(9)]
     yield Rehearsal(NearestFamily(HURRY), _stream(ColumnType.INT), long * 20, zones=2)
+    yield Rehearsal(NearestFamily(), _stream(ColumnType.INT, metric="haversine"), specs[:1])
 
 
 def _clusters() -> Iterator[Rehearsal]:
