@@ -68,9 +68,7 @@ def _written(runner: Runner) -> int:
 
 def note(report: Report, name: str, counts: Counts) -> None:
     report.figure(f"{name}: answers", counts.answers)
-    report.ratio(
-        f"{name}: share of answers that are complete", counts.complete / counts.answers, at_least=0.99
-    )
+    report.ratio(f"{name}: share of full answers that say so", counts.complete / counts.full, at_least=1)
     report.ratio(
         f"{name}: share of complete answers that are right", counts.right / counts.complete, at_least=1
     )

@@ -82,8 +82,12 @@ def test_who_asks_for_too_much_is_cancelled_in_all_zones_before_the_next_batch()
     assert note == {**facts, "reason": reason}
     assert of_other["suspended"] == "q2"
     letter = runner.dead[0].to_pylist()[0]
-    assert letter["reason"] == f"subscription 'q1' was suspended at item 3: {reason}"
-    assert json.loads(letter["content"]) == note
+    assert letter["reason"] == f"subscription #1 was suspended at item 3: {reason}"
+    assert json.loads(letter["content"]) == {
+        "query": 1,
+        "item": 3,
+        "reason": reason,
+    }  # no name: others read it
     runner.batch(rows(100), [])
     assert family.stage is not None
     assert family.stage.diary[-2:] == [(0, ["q0"]), (1, ["q0"])]

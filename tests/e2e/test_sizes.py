@@ -63,7 +63,7 @@ def boxes(page: Page) -> int:
 def folded(page: Page) -> int:
     """How many selections are folded directly below the stream."""
     text = page.script("return document.querySelector('[data-key=\".filters\"]')?.textContent ?? ''")
-    found = re.match(r"\+ ([\d,]+) selections.*% of the items each", text)
+    found = re.match(r"\+ ([\d,]+) selections", text)
     return int(found[1].replace(",", "")) if found else 0
 
 

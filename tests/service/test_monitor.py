@@ -115,7 +115,7 @@ def test_it_follows_before_anybody_looks(layout: Layout, monkeypatch: pytest.Mon
             )
         wait_for(2)
         assert monitor.plan() is plans[1]
-        assert "new" in {one["name"] for one in plans[1]["subscriptions"]}
+        assert "new" in {one["name"] for group in plans[1]["groups"] for one in group["subscriptions"]}
         (site,) = monitor.network()["sites"]
         assert site["readers"] == 3
 

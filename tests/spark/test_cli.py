@@ -81,7 +81,7 @@ def test_a_job_from_file_to_results(form: str, tmp_path: Path, capsys: pytest.Ca
     assert printed(capsys, "results", out, "high") == [{"t": 2, "v": 2.5}, {"t": 3, "v": 1.5}]
     assert printed(capsys, "results", out, "names") == [{"who": "a"}, {"who": "x"}, {"who": "zz"}]
     dead = printed(capsys, "results", out, "--dead-letters")
-    assert sorted(row["reason"] for row in dead) == ["late", "malformed"]
+    assert sorted(row["reason"] for row in dead) == ["late", "t: 'bad' is not a number"]
     assert "bad,1,a" in [row["content"] for row in dead]
     assert status(["run", file, "--once", "--quiet"]) == 0  # it has ended: nothing changes
     assert printed(capsys, "results", out, "high") == [{"t": 2, "v": 2.5}, {"t": 3, "v": 1.5}]

@@ -79,12 +79,13 @@ def test_who_asks_too_much_of_a_batch_is_suspended(spark: SparkSession, tmp_path
         engine.run_once()
         assert len(absurd.results()) == 0
         assert fair.results().n.tolist() == [2] * 100
-        reason = engine.catalog.subscription("absurd").suspended
+        entry = engine.catalog.subscription("absurd")
+        number, reason = entry.number, entry.suspended
         assert reason is not None
         assert reason.startswith("at item 0: it would give 1,980,001 windows")
         assert engine.catalog.subscription("fair").suspended is None
         (letters,) = [table.to_pylist() for table in engine.deliveries.dead_letters("s")]
-        assert [letter["reason"] for letter in letters] == [f"subscription 'absurd' was suspended {reason}"]
+        assert [letter["reason"] for letter in letters] == [f"subscription #{number} was suspended {reason}"]
         books = engine.deliveries.books("s")
         assert (books["processed"], books["rejected"]) == (200, 0)
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from anabranch.chain.control import Query, cancel_rows
-from anabranch.chain.items import DEAD_LETTERS as SCHEMA
+from anabranch.chain.items import DEAD_LETTERS
 from anabranch.chain.packets import DELIVER, ORDER, Kind, Packet
 from anabranch.model.limits import DEFAULT_LIMITS
 from anabranch.model.stream import Stream
@@ -53,10 +53,15 @@ class Budget:
 
 
 def suspended(family: str, query: Query, item: int, reason: str) -> list[Packet]:
-    """Returns the packets that suspend a query between item `item` and the one before."""
-    facts = {"suspended": query.name, "query": query.number, "item": item, "reason": reason}
-    why = f"subscription {query.name!r} was suspended at item {item:,}: {reason}"
-    letter = pa.record_batch([[why], [json.dumps(facts)]], schema=SCHEMA)
+    """Returns the packets that suspend a query between item `item` and the one before.
+
+    Dead letters may be read by others than its owner: there it has its number, as in `anabranch list`, and no
+    name.
+    """
+    known = {"query": query.number, "item": item, "reason": reason}
+    facts = {"suspended": query.name, **known}
+    why = f"subscription #{query.number} was suspended at item {item:,}: {reason}"
+    letter = pa.record_batch([[why], [json.dumps(known)]], schema=DEAD_LETTERS)
     return [
         Packet(ORDER, 0, Kind.CANCEL, cancel_rows([query.number], family)),
         Packet(DELIVER, 0, Kind.NOTE, facts=facts),

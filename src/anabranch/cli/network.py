@@ -116,6 +116,7 @@ def _facts(one: Registered) -> dict[str, Any]:
         "origin": one.origin,
         "created": one.created,
         "cancelled": one.cancelled,
+        "suspended": None,
         "owner": None,
         "query": one.query,
         "site": one.site,

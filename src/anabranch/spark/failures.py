@@ -92,8 +92,11 @@ def run_error(error: Exception, folder: Path | None, what: str = "") -> RunError
     trace = None
     if folder is not None:
         trace = folder / f"{re.sub(r'[^A-Za-z0-9.]+', '-', what or 'job')}.txt"
-        with written_atomically(trace) as file:
-            file.write_text(trace_of(error))
+        try:
+            with written_atomically(trace) as file:
+                file.write_text(trace_of(error))
+        except OSError:  # a full disk, which may be what failed
+            trace = None
     return RunError(failure_of(str(error)).message(what, trace))
 
 

@@ -54,7 +54,8 @@ class Counts:
     """Counts of answers. An answer is what a query has at a tick at which rows of it came out."""
 
     answers: int = 0
-    complete: int = 0
+    full: int = 0  # those that hold k objects
+    complete: int = 0  # those that say so
     right: int = 0  # of the complete ones
     ticks: int = 0  # of all queries, silent ones as well
     right_ticks: int = 0
@@ -110,6 +111,7 @@ def compare(stream: Stream, items: pa.RecordBatch, focal: list[Any], k: int, zon
             if rows:
                 complete = all(row[2] for row in rows)
                 counts.answers += 1
+                counts.full += len(now[number]) == k
                 counts.complete += complete
                 counts.right += complete and right
     return counts

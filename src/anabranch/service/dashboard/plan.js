@@ -86,7 +86,8 @@ function edge(box, from, to, narrow) {
 // `choose` is called with a box that is clicked, or chosen by Enter or the space bar.
 function drawBox(box, above, { x, y, width }, choose, tell) {
   const letters = Math.floor((width - 24) / 7.2);
-  const passes = box.parent === null ? "every item" : `${share(box)}${box.folded ? " of the items" : ""}${box.folded > 1 ? " each" : ""}`;
+  const each = `${box.folded ? " of the items" : ""}${box.folded > 1 ? " each" : ""}`;
+  const passes = box.parent === null ? "every item" : box.low === null ? "" : `${share(box)}${each}`;
   const title = box.folded ? `+ ${folded(box)}` : isFilter(box) ? brief(box.title, above.family ? above.title : "") : what(box);
   const names = box.parent === null ? count(box.subscriptions, "subscription") : `${box.subscriptions > 1 ? `${number(box.subscriptions)}: ` : ""}${box.names.join(", ")}`;
   const left = box.folded ? "" : short(names, letters - passes.length - 1);
@@ -173,7 +174,7 @@ export function plan() {
   function drawWay() {
     const byKey = new Map(page.boxes.map((box) => [box.key, box]));
     const steps = page.way.map((key) => byKey.get(key));
-    const lines = steps.map((box, index) => `${isFilter(box) ? brief(box.title, steps[index - 1]?.title || "") : what(box)} (${share(box)} of the items)`);
+    const lines = steps.map((box, index) => `${isFilter(box) ? brief(box.title, steps[index - 1]?.title || "") : what(box)}${box.low === null ? "" : ` (${share(box)} of the items)`}`);
     fill(byId("plan-way"), ...(steps.length ? [`The way to ${found}: `, el("b", {}, page.stream), ...lines.map((line) => ` → ${line}`)] : []));
   }
 
