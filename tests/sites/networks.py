@@ -35,7 +35,7 @@ def subscription(name: str, site: str, query: str, more: str = "") -> str:
 
 
 def write_network(folder: Path, *subscriptions: str, network: str = NETWORK) -> Path:
-    """Writes a network file and the files of its stream: 60 photons, one a second, in two files."""
+    """Writes a network file and the files of its stream: 60 photons, one per second, in two files."""
     photons = folder / "photons"
     photons.mkdir(exist_ok=True)
     for part in range(2):

@@ -65,7 +65,8 @@ class SiteTable(SettingsTable):
     ] = 1.0
 
 
-def _are_two(ends: tuple[str, str]) -> tuple[str, str]:
+def two_sites(ends: tuple[str, str]) -> tuple[str, str]:
+    """Returns the ends of a link; ValueError if they are one site."""
     if ends[0] == ends[1]:
         raise ValueError
     return ends
@@ -77,7 +78,7 @@ class LinkTable(SettingsTable):
     between: Annotated[
         tuple[Text, Text],
         Strict(False),
-        AfterValidator(_are_two),
+        AfterValidator(two_sites),
         Must('two different sites such as ["SP0", "SP1"]'),
         Field(description="The sites at its ends.", examples=[["SP0", "SP1"]]),
     ]

@@ -40,6 +40,7 @@ from anabranch.model.subscription import Subscription
 from anabranch.model.suggestions import shown, suggestion
 from anabranch.planning.network import Link, Network, Pair, Site, pair
 from anabranch.planning.optimizer import SharingStrategy
+from anabranch.planning.scenario import two_sites
 from anabranch.sites.deployment import FLOW_QUERY
 
 #: Names of sites are names of folders and of topics.
@@ -66,19 +67,13 @@ class NetworkSiteTable(SettingsTable):
     ] = None
 
 
-def _are_two(ends: tuple[str, str]) -> tuple[str, str]:
-    if ends[0] == ends[1]:
-        raise ValueError
-    return ends
-
-
 class NetworkLinkTable(SettingsTable):
     """[[link]]: a connection between two sites, in both directions."""
 
     between: Annotated[
         tuple[Text, Text],
         Strict(False),
-        AfterValidator(_are_two),
+        AfterValidator(two_sites),
         Must('two different sites such as ["plant1", "office"]'),
         Field(description="The sites at its ends.", examples=[["plant1", "office"]]),
     ]

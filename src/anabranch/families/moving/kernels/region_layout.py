@@ -68,7 +68,7 @@ def layout_of(stream: Stream, zones: int, learned: Bounds | None = None) -> Regi
                 f"stream {stream.name}: a region is (low x, low y, high x, high y), low before high"
             )
         return RegionLayout(RECTANGLES, zones, globe, 0.0, 0, 0, 0.0, 0.0, 0.0, 0.0, rectangles, none)
-    columns, rows = (int(count) for count in stream.regions)  # type: ignore[arg-type]
+    columns, rows = _columns_and_rows(stream)
     if columns < 1 or rows < 1:
         raise JobError(
             f"stream {stream.name}: regions = [{columns}, {rows}]; at least one column and one row"
@@ -87,8 +87,14 @@ def regions_of(stream: Stream) -> int:
     """Returns how many regional servers a stream has."""
     if has_rectangles(stream):
         return len(stream.regions)
-    columns, rows = (int(count) for count in stream.regions)  # type: ignore[arg-type]
+    columns, rows = _columns_and_rows(stream)
     return columns * rows
+
+
+def _columns_and_rows(stream: Stream) -> tuple[int, int]:
+    """Returns how many columns and rows of regions a stream has, where they are a grid."""
+    columns, rows = (int(count) for count in stream.regions)  # type: ignore[arg-type]  # no rectangles
+    return columns, rows
 
 
 def has_rectangles(stream: Stream) -> bool:
